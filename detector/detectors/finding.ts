@@ -1,0 +1,39 @@
+import type { Cause, Cost, Evidence, IncidentKind, RunnerUp, Subject } from '../../protocol/incident.js';
+import type { StepView } from '../pipeline/step-view.js';
+import type { JobTopology } from '../pipeline/topology.js';
+
+/** What a detector holds to be wrong now; it is given anew at every step until it is over. */
+export interface Finding {
+  readonly kind: IncidentKind;
+  /** Names the subject for as long as it lasts; part of the incident's id. */
+  readonly key: string;
+  readonly subject: Subject;
+  readonly cause: Cause;
+  readonly summary: string;
+  readonly onsetStep: number;
+  readonly onsetNs: bigint;
+  readonly cost: Cost;
+  readonly confidence: number;
+  readonly evidence: Evidence;
+  readonly runnerUp: RunnerUp | null;
+}
+
+/** What detectors see of a job: the step that closed, those before it, and who is who. */
+export interface JobWindow {
+  readonly topology: JobTopology;
+  /** Oldest first; the last one is the step that has just closed. */
+  readonly views: readonly StepView[];
+}
+
+/**
+ * A kind of trouble. `step` is a pure function of its state and the window: no clock, no I/O, and the state is plain
+ * data (it goes into snapshots by structured clone), so that replay, backtest and live give the same.
+ */
+export interface Detector<State = unknown> {
+  readonly kind: IncidentKind;
+  initial(): State;
+  step(state: State, window: JobWindow): Finding[];
+}
+
+/** How many closed steps a window holds. */
+export const WINDOW_STEPS = 64;

@@ -1,0 +1,216 @@
+import { lateness } from '../pipeline/collectives.js';
+import { type BySlot, ownWork, type StepView, stepTimeOf } from '../pipeline/step-view.js';
+import { type JobTopology, slotsByStage } from '../pipeline/topology.js';
+import { ALARM, accumulate, type Cusum, lostShare, newCusum, onsetOf } from '../reference/cusum.js';
+import { NOISE_SLOTS, type Noise, newNoise, observeNoise, renewNoise } from '../reference/noise.js';
+import { lowerMedian } from '../reference/statistics.js';
+import { adjustOffset, expected, newWorkModel, refit, takeSample, type WorkModel } from '../reference/work-model.js';
+import type { Detector, Finding, JobWindow } from './finding.js';
+import { attribute, type Episode, findingOf, newEpisode } from './straggler-finding.js';
+
+/**
+ * One rank (or the ranks of one host) makes the others wait.
+ *
+ * Signature (research/detection.md 4c, 4g1 and "GPU straggler"): the rank's own work (compute, memory, data, host) is
+ * longer than expected of it, and the others wait for it in the collectives they share by as much. The time that counts
+ * is the smaller of the two, as a share of the step. Expected is what the job's own past says of that shape of work and
+ * those tokens, times what has happened to all its peers together. A rank that waits has no excess of its own and
+ * cannot be named; where no wait is seen although collectives are recorded, nothing is lost and nothing is named.
+ *
+ * Persistence: CUSUM (reference/cusum.ts) in units of the noise measured on the job itself (reference/noise.ts). Minimum
+ * effect: 2 % of the step (research 4, cost gate). Over when loss and excess stay below that (`end`).
+ */
+export const straggler: Detector<StragglerState> = {
+  kind: 'straggler',
+  initial: () => ({
+    models: new Map(),
+    noise: newNoise(),
+    cusums: [],
+    recent: [],
+    recentExcess: [],
+    gaps: [],
+    episodes: [],
+    steps: 0,
+  }),
+  step,
+};
+
+export interface StragglerState {
+  /** `stage|graph` -> what its work should take */
+  models: Map<string, WorkModel>;
+  noise: Noise;
+  /** By slot. */
+  cusums: Cusum[];
+  /** By slot: running means of the lost share and of its own excess, also where that cost nobody anything. */
+  recent: number[];
+  recentExcess: number[];
+  /** By slot: usual gap between steps, nanoseconds. */
+  gaps: number[];
+  episodes: Episode[];
+  steps: number;
+}
+
+const MIN_EFFECT = 0.02;
+/** Weight of the newest step in the running mean that decides whether it is over. */
+const RECENT_RATE = 0.1;
+/** Ranks whose onsets lie so few steps apart, with one cause, are one incident. */
+const SAME_ONSET_STEPS = 8;
+/** Samples a step that a model takes: pooled over ranks, so that one step of a large job does not fill it. */
+const SAMPLES_PER_STEP = 8;
+
+function step(state: StragglerState, window: JobWindow): Finding[] {
+  const { topology } = window;
+  const view = window.views.at(-1) as StepView;
+  // The first step of a run compiles, warms up and allocates; a launch-bound step measures launches, not ranks.
+  if (++state.steps > 1 && !view.launchBound && topology.ranks.length > 1) judge(state, window, view);
+  return state.episodes.map((episode) => findingOf(episode, window));
+}
+
+function judge(state: StragglerState, window: JobWindow, view: StepView): void {
+  const { topology } = window;
+  const late = latenessBySlot(view, topology.ranks.length);
+  const work = topology.ranks.map((_, slot) => ownWork(view, slot));
+  const before = state.cusums.map((cusum) => cusum.sum);
+  const stepTime = stepTimeOf(view);
+  const gaps = excessGaps(state, view, late);
+  const excess = excessWork(state, view, topology, work).map((time, slot) => time + (gaps[slot] as number));
+  const lost = excess.map((time, slot) => (Number.isNaN(late[slot]) ? time : Math.min(time, late[slot] as number)));
+  lost.forEach((time, slot) => {
+    if (Number.isNaN(time)) return;
+    const share = time / stepTime;
+    const cusum = (state.cusums[slot] ??= newCusum());
+    accumulate(cusum, view.step, time, stepTime, state.noise);
+    state.recent[slot] = runningMean(state.recent[slot], share);
+    state.recentExcess[slot] = runningMean(state.recentExcess[slot], (excess[slot] as number) / stepTime);
+  });
+  watchNoise(state, lost, stepTime, before);
+  end(state);
+  charge(state, lost, stepTime);
+  begin(state, window);
+  learn(state, view, topology, work);
+}
+
+/** Steps of ranks that were not under suspicion before; while one is likely to straggle the others' waits are no noise. */
+function watchNoise(state: StragglerState, lost: readonly number[], stepTime: number, before: readonly number[]): void {
+  if (state.episodes.length > 0 || state.cusums.some((cusum) => cusum.sum >= ALARM / 2)) return;
+  const stride = Math.max(1, Math.floor(lost.length / NOISE_SLOTS));
+  lost.forEach((time, slot) => {
+    if (Number.isNaN(time) || (slot + state.steps) % stride !== 0 || (before[slot] ?? 0) > ALARM / 4) return;
+    observeNoise(state.noise, slot, time / stepTime);
+  });
+  renewNoise(state.noise);
+}
+
+/** Time the others waited for a slot in groups of its own stage; NaN where no such group was recorded. */
+function latenessBySlot(view: StepView, n: number): BySlot {
+  const late = new Float64Array(n).fill(Number.NaN);
+  for (const group of view.groups) {
+    if (!group.sameStage) continue;
+    const waits = lateness(group);
+    group.slots.forEach((slot, i) => {
+      const known = late[slot] as number;
+      late[slot] = (Number.isNaN(known) ? 0 : known) + (waits[i] as number);
+    });
+  }
+  return late;
+}
+
+/**
+ * By slot: host time that no row shows, only a longer gap between steps. Where no wait can confirm it, a gap may as well
+ * be waiting, and counts nothing; nor does a gap that has grown on all ranks.
+ */
+function excessGaps(state: StragglerState, view: StepView, late: BySlot): number[] {
+  const grown = view.gap.map((gap, slot) => (Number.isNaN(late[slot]) ? Number.NaN : gap - (state.gaps[slot] ?? gap)));
+  const common = Math.max(0, lowerMedian(grown) || 0);
+  return [...grown].map((growth) => (growth > common ? growth - common : 0));
+}
+
+function modelOf(state: StragglerState, view: StepView, topology: JobTopology, slot: number): WorkModel {
+  const key = `${topology.stages[slot]}|${view.graph[slot]}`;
+  let model = state.models.get(key);
+  if (!model) state.models.set(key, (model = newWorkModel()));
+  return model;
+}
+
+const runningMean = (known: number | undefined, value: number): number =>
+  (1 - RECENT_RATE) * (known ?? 0) + RECENT_RATE * value;
+
+/** By slot, nanoseconds: work beyond what was expected of it and has happened to its peers too; NaN where unknown. */
+function excessWork(state: StragglerState, view: StepView, topology: JobTopology, work: readonly number[]): number[] {
+  const due = work.map((_, slot) => expected(modelOf(state, view, topology, slot), slot, view.tokens[slot] as number));
+  const ratios = work.map((time, slot) => time / (due[slot] as number));
+  const excess = new Array<number>(work.length).fill(Number.NaN);
+  for (const peers of slotsByStage(topology).values()) {
+    // Where a stage has one rank only, the whole job says what is common.
+    const common = lowerMedian(peers.length > 1 ? peers.map((slot) => ratios[slot] as number) : ratios);
+    // Peers run faster while they wait (less power drawn): that does not make the rank slower.
+    for (const slot of peers) excess[slot] = (work[slot] as number) - (due[slot] as number) * Math.max(1, common);
+  }
+  return excess;
+}
+
+/** Closes what is over: for some time its ranks have cost less than half of the smallest effect, and have no excess. */
+function end(state: StragglerState): void {
+  state.episodes = state.episodes.filter((episode) => {
+    const over = episode.slots.every(
+      (slot) => (state.recent[slot] as number) < MIN_EFFECT / 2 && (state.recentExcess[slot] as number) < MIN_EFFECT,
+    );
+    if (over) for (const slot of episode.slots) state.cusums[slot] = newCusum();
+    return !over;
+  });
+}
+
+function charge(state: StragglerState, lost: readonly number[], stepTime: number): void {
+  for (const episode of state.episodes) {
+    episode.lost += Math.max(0, ...episode.slots.map((slot) => lost[slot] as number).filter((time) => time > 0));
+    episode.time += stepTime;
+    episode.steps++;
+  }
+}
+
+/** Opens an episode for a rank whose loss has become certain, together with those whose loss began with it. */
+function begin(state: StragglerState, window: JobWindow): void {
+  for (const slot of losing(state, ALARM)) {
+    const cusum = state.cusums[slot] as Cusum;
+    const onset = onsetOf(cusum);
+    const { cause } = attribute(window, slot, onset);
+    const near = (step: number): boolean => Math.abs(step - onset) <= SAME_ONSET_STEPS;
+    const known = state.episodes.find((episode) => episode.cause === cause && near(episode.onsetStep));
+    if (known) known.slots.push(slot);
+    else if (!state.episodes.some((episode) => episode.slots.includes(slot))) {
+      const likely = losing(state, ALARM / 2).filter((other) => near(onsetOf(state.cusums[other] as Cusum)));
+      const slots = likely.filter((other) => other === slot || attribute(window, other, onset).cause === cause);
+      const { lost, time, steps } = cusum;
+      state.episodes.push({ ...newEpisode(window, slots, onset, state.noise.scale), lost, time, steps });
+    }
+    state.recent[slot] = Math.max(state.recent[slot] as number, lostShare(cusum));
+  }
+}
+
+/** Slots without an episode that have lost time beyond doubt of this level. */
+function losing(state: StragglerState, level: number): number[] {
+  const free = (slot: number): boolean => !state.episodes.some((episode) => episode.slots.includes(slot));
+  return [...state.cusums.keys()].filter((slot) => {
+    const cusum = state.cusums[slot];
+    return cusum !== undefined && cusum.sum > level && lostShare(cusum) >= MIN_EFFECT && free(slot);
+  });
+}
+
+/** Nothing is learnt from a step in which something may be wrong, nor while an episode lasts. */
+function learn(state: StragglerState, view: StepView, topology: JobTopology, work: readonly number[]): void {
+  if (state.episodes.length > 0 || state.cusums.some((cusum) => cusum.sum >= ALARM / 2)) return;
+  const n = work.length;
+  const stride = Math.max(1, Math.floor(n / SAMPLES_PER_STEP));
+  work.forEach((time, slot) => {
+    if (Number.isNaN(time)) return;
+    const gap = view.gap[slot] as number;
+    const usual = state.gaps[slot] ?? gap;
+    const most = MIN_EFFECT * (view.stepTime[slot] as number);
+    if (!Number.isNaN(gap)) state.gaps[slot] = usual + RECENT_RATE * Math.max(-most, Math.min(most, gap - usual));
+    const model = modelOf(state, view, topology, slot);
+    const tokens = view.tokens[slot] as number;
+    adjustOffset(model, slot, tokens, time);
+    if ((slot + state.steps) % stride === 0) takeSample(model, tokens, time);
+  });
+  for (const model of state.models.values()) refit(model);
+}

@@ -1,0 +1,179 @@
+import { type Int64, int64Of } from '../../protocol/int64.js';
+import type { PhaseBatch } from '../../protocol/phase-batch.js';
+import { type JobBatch, StepRows } from './step-rows.js';
+import { internName, type JobTopology, mergeMeta, slotOf } from './topology.js';
+
+/**
+ * Steps of one job and run, put together by step number, never by time: a skewed clock or an idle partition can neither
+ * stall nor skip a step. A step closes when every live rank has sent a later one, or when MAX_LEAD later steps wait
+ * behind it (a rank has died), or by `closeSilent`.
+ */
+export interface AssemblerState {
+  /** slot -> highest step it has sent */
+  progress: Map<number, number>;
+  /** Ranks that did not appear in a step that closed are not waited for until they send again. */
+  live: Set<number>;
+  closedThrough: number;
+  /** Highest step that is believed: see `isFarAhead`. */
+  frontier: number;
+  counts: AssemblerCounts;
+}
+
+export interface AssemblerCounts {
+  rows: number;
+  duplicates: number;
+  late: number;
+  farAhead: number;
+  steps: number;
+  partialSteps: number;
+}
+
+export const MAX_LEAD_STEPS = 256;
+/** Sampled traces skip hundreds of steps; a lone step further ahead is a broken record until another confirms it. */
+const FAR_STEPS = 1024;
+
+export const newAssemblerState = (): AssemblerState => ({
+  progress: new Map(),
+  live: new Set(),
+  closedThrough: -1,
+  frontier: -1,
+  counts: { rows: 0, duplicates: 0, late: 0, farAhead: 0, steps: 0, partialSteps: 0 },
+});
+
+export interface ClosedStep {
+  readonly rows: StepRows;
+  /** Slots that were waited for. */
+  readonly live: number[];
+}
+
+export class Assembler {
+  readonly state: AssemblerState;
+  readonly #topology: JobTopology;
+  /** By step, in the order of their numbers where it matters. */
+  readonly #pending = new Map<number, StepRows>();
+
+  constructor(topology: JobTopology, state: AssemblerState = newAssemblerState()) {
+    this.#topology = topology;
+    this.state = state;
+  }
+
+  /** Offset of the oldest message with rows of a step that has not closed; undefined: none waits. */
+  get oldestOffset(): bigint | undefined {
+    let oldest: bigint | undefined;
+    for (const { offset } of this.#pending.values()) if (oldest === undefined || offset < oldest) oldest = offset;
+    return oldest;
+  }
+
+  /**
+   * Takes in the rows that `keep` allows (null: all).
+   * Counts nothing when `again`: rows that were counted before the restart and are read once more.
+   */
+  add(batch: PhaseBatch, keep: Uint8Array | null, again: boolean, offset: bigint): void {
+    const source = internBatch(batch, this.#topology);
+    const { rank, step } = batch.columns;
+    const counts = again ? newAssemblerState().counts : this.state.counts;
+    let rows: StepRows | undefined;
+    for (let i = 0; i < batch.length; i++) {
+      if (keep && keep[i] === 0) continue;
+      counts.rows++;
+      const number = step.number(i);
+      if (number <= this.state.closedThrough) {
+        counts.late++;
+        continue;
+      }
+      if (rows?.step !== number) rows = this.#rowsOf(number, offset);
+      const slot = slotOf(this.#topology, rank[i] as number, batch.meta.host);
+      if (!rows.add(source, i)) counts.duplicates++;
+      rows.slots.add(slot);
+      this.#advance(slot, number);
+    }
+  }
+
+  /** Steps that are complete, oldest first. */
+  *close(): Generator<ClosedStep> {
+    let complete = this.#completeBelow();
+    for (const step of this.#believed()) {
+      if (step >= complete) {
+        if (this.#pending.size <= MAX_LEAD_STEPS) return;
+        yield this.#closeOne(step);
+        complete = this.#completeBelow();
+      } else yield this.#closeOne(step);
+    }
+  }
+
+  /** All that waits, oldest first: at the end of a file, or of a job that has gone silent. */
+  *closeAll(): Generator<ClosedStep> {
+    for (const step of this.#believed()) yield this.#closeOne(step);
+    for (const rows of this.#pending.values()) this.state.counts.farAhead += rows.length;
+    this.#pending.clear();
+  }
+
+  /** Every live rank has sent this step or a later one. */
+  #completeBelow(): number {
+    let least = Number.POSITIVE_INFINITY;
+    for (const slot of this.state.live) least = Math.min(least, this.state.progress.get(slot) ?? -1);
+    return least;
+  }
+
+  #rowsOf(step: number, offset: bigint): StepRows {
+    let rows = this.#pending.get(step);
+    if (!rows) this.#pending.set(step, (rows = new StepRows(step, offset)));
+    return rows;
+  }
+
+  #advance(slot: number, step: number): void {
+    const known = this.state.progress.get(slot) ?? -1;
+    this.state.live.add(slot);
+    if (step <= known && step >= known - FAR_STEPS) return;
+    const { frontier } = this.state;
+    if (frontier < 0 || step <= frontier + FAR_STEPS) {
+      // Also back from a step that only a broken record had reached.
+      this.state.progress.set(slot, step);
+      if (step > frontier) this.state.frontier = step;
+    } else if (this.#isConfirmed(slot, step)) {
+      this.state.progress.set(slot, step);
+      this.state.frontier = step;
+    }
+  }
+
+  /** A step far ahead is believed once another rank, or the same one in another step, has got there too. */
+  #isConfirmed(slot: number, step: number): boolean {
+    for (const [other, rows] of this.#pending) {
+      if (Math.abs(other - step) > FAR_STEPS) continue;
+      if (other !== step || [...rows.slots].some((one) => one !== slot)) return true;
+    }
+    return false;
+  }
+
+  #believed(): number[] {
+    return [...this.#pending.keys()].filter((step) => step <= this.state.frontier).sort((a, b) => a - b);
+  }
+
+  #closeOne(step: number): ClosedStep {
+    const rows = this.#pending.get(step) as StepRows;
+    this.#pending.delete(step);
+    const live = [...this.state.live];
+    const absent = live.filter((slot) => !rows.slots.has(slot) && (this.state.progress.get(slot) ?? -1) <= step);
+    for (const slot of absent) this.state.live.delete(slot);
+    this.state.closedThrough = step;
+    this.state.counts.steps++;
+    if (live.some((slot) => !rows.slots.has(slot))) this.state.counts.partialSteps++;
+    return { rows, live };
+  }
+}
+
+function internBatch(batch: PhaseBatch, topology: JobTopology): JobBatch {
+  mergeMeta(topology, batch.meta);
+  const { phase, group } = batch.columns;
+  return {
+    batch,
+    phaseIds: Int32Array.from(phase.values, (name) => internName(topology.phaseNames, name)),
+    groupIds: Int32Array.from(group.values, (name) => internName(topology.groupNames, name)),
+  };
+}
+
+/** Start of the first row: what a run's times are counted from. */
+export const baseOf = (batch: PhaseBatch, keep: Uint8Array | null): Int64 => {
+  for (let i = 0; i < batch.length; i++) if (!keep || keep[i] === 1) return int64Of(batch.columns.start_ns.bigint(i));
+  return int64Of(0n);
+};

@@ -1,0 +1,118 @@
+import type { JobBatch } from './step-rows.js';
+import { inOneStage, type JobTopology } from './topology.js';
+
+/**
+ * Blocking collectives of one communicator in one step. Nobody can leave before the last has come, so the minimum over
+ * the ranks is the transfer and the rest is waiting for others; no clock of another host is needed (research: the last
+ * to arrive has the shortest kernel).
+ */
+export interface CommGroup {
+  readonly name: string;
+  /** Slots that took part. */
+  readonly slots: readonly number[];
+  /** All of them do the same work: waits tell who is late. Across pipeline stages they do not. */
+  readonly sameStage: boolean;
+  /** Time in the group's collectives, in the order of `slots`, nanoseconds. */
+  readonly durations: Float64Array;
+  /** Sum over collectives of the shortest duration; -1 where rows are sums that cannot be split. */
+  readonly transfer: number;
+  readonly bytes: number;
+  readonly count: number;
+}
+
+interface Shortest {
+  duration: number;
+  ranks: number;
+  seq: number;
+}
+
+interface Collecting {
+  name: string;
+  /** slot -> sum of durations */
+  sums: Map<number, number>;
+  /** One entry a collective: seq and its phase tell them apart. */
+  shortest: Map<number, Shortest>;
+  summedTransfer: number;
+  bytes: number;
+  firstSlot: number;
+}
+
+export type Collectives = Map<string, Collecting>;
+
+/** Takes in one row of a blocking collective. */
+export function addCollective(
+  all: Collectives,
+  source: JobBatch,
+  i: number,
+  slot: number,
+  topology: JobTopology,
+): void {
+  const { columns } = source.batch;
+  const named = columns.group.values[columns.group.indices[i] as number] as string;
+  // Rows that name no communicator: the ranks of one stage are taken for it.
+  const name = named || `stage ${topology.stages[slot]}`;
+  let group = all.get(name);
+  if (!group) {
+    group = { name, sums: new Map(), shortest: new Map(), summedTransfer: 0, bytes: 0, firstSlot: slot };
+    all.set(name, group);
+  }
+  const duration = columns.dur_ns.number(i);
+  group.sums.set(slot, (group.sums.get(slot) ?? 0) + duration);
+  if (slot === group.firstSlot) group.bytes += columns.bytes.number(i);
+  const summed = columns.transfer_ns.number(i);
+  if (summed >= 0) group.summedTransfer = Math.max(group.summedTransfer, summed);
+  else takeShortest(group, source, i, duration);
+}
+
+function takeShortest(group: Collecting, source: JobBatch, i: number, duration: number): void {
+  const { columns } = source.batch;
+  const seq = columns.seq.number(i);
+  const key = seq * 4096 + (source.phaseIds[columns.phase.indices[i] as number] as number);
+  const known = group.shortest.get(key);
+  if (!known) group.shortest.set(key, { duration, ranks: 1, seq });
+  else {
+    known.ranks++;
+    if (duration < known.duration) known.duration = duration;
+  }
+}
+
+export const groupsOf = (all: Collectives, topology: JobTopology): CommGroup[] =>
+  [...all.values()]
+    .filter((group) => group.sums.size > 1)
+    .map((group) => {
+      const slots = [...group.sums.keys()];
+      return {
+        name: group.name,
+        slots,
+        sameStage: inOneStage(topology, slots),
+        durations: Float64Array.from(group.sums.values()),
+        transfer: transferOf(group),
+        bytes: group.bytes,
+        count: group.shortest.size,
+      };
+    });
+
+function transferOf(group: Collecting): number {
+  if (group.shortest.size === 0) return group.summedTransfer;
+  let sum = group.summedTransfer;
+  for (const { duration, ranks } of group.shortest.values()) {
+    // A collective that a rank did not report has no known minimum.
+    if (ranks < group.sums.size) return -1;
+    sum += duration;
+  }
+  return sum;
+}
+
+/** How long the others waited for each slot of the group: the median of the others' time in it, less its own. */
+export function lateness(group: CommGroup): Float64Array {
+  const sorted = group.durations.toSorted();
+  const n = sorted.length;
+  return group.durations.map((duration) => othersMedian(sorted, n, duration) - duration);
+}
+
+/** Upper median of a sorted list without one of its values. */
+function othersMedian(sorted: Float64Array, n: number, without: number): number {
+  const middle = (n - 1) >> 1;
+  const value = sorted[middle] as number;
+  return value >= without ? (sorted[middle + 1 < n ? middle + 1 : middle] as number) : value;
+}

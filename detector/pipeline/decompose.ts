@@ -1,0 +1,196 @@
+import { type Int64, toBigInt } from '../../protocol/int64.js';
+import { BLOCKING_OPS, KIND } from '../../protocol/vocabulary.js';
+import { addCollective, type Collectives, groupsOf } from './collectives.js';
+import type { JobBatch, StepRows } from './step-rows.js';
+import type { BySlot, StepView } from './step-view.js';
+import { type JobTopology, slotOf } from './topology.js';
+
+/** Phases that all ranks sit through on purpose; they are nobody's work. */
+const PAUSES: ReadonlySet<string> = new Set(['checkpoint', 'evaluation']);
+const DATA: ReadonlySet<string> = new Set(['dataload', 'h2d']);
+/** Parts of a larger compute phase: not counted again where that is there too. */
+const PARTS: ReadonlySet<string> = new Set(['attention', 'mlp', 'moe', 'norm', 'embedding', 'sampling']);
+const WHOLES: ReadonlySet<string> = new Set(['forward', 'prefill', 'decode', 'mixed']);
+
+/** Where each slot's last step ended on its own clock: what gaps between steps are measured from. Plain data. */
+export interface StepEnds {
+  /** Times are doubles from here: exact for 104 days. */
+  base: Int64;
+  ends: Map<number, { step: number; end: number }>;
+}
+
+/** Decomposes a closed step into own work, gaps and collectives; `ends` moves on to this step. */
+export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds, live: readonly number[]): StepView {
+  const totals = newTotals(topology.ranks.length);
+  rows.forEach((source, i) => {
+    addRow(totals, source, i, topology, ends.base);
+  });
+  if (totals.hasWhole) dropParts(totals, topology);
+  for (const slot of rows.slots) closeSlot(totals, slot, rows.step, ends);
+  const { work, gap, stepTime, tokens, graph, microbatches } = totals;
+  return {
+    step: rows.step,
+    startNs:
+      toBigInt(ends.base) + BigInt(Math.round(Math.min(...[...rows.slots].map((slot) => totals.begin[slot] ?? 0)))),
+    missing: live.filter((slot) => !rows.slots.has(slot)).map((slot) => topology.ranks[slot] as number),
+    work,
+    gap,
+    stepTime,
+    tokens,
+    graph,
+    microbatches,
+    launchBound: totals.launchBound,
+    phases: new Map([...totals.phases].map(([id, sums]) => [topology.phaseNames.names[id] as string, sums])),
+    commPhases: [...totals.commPhases].map((id) => topology.phaseNames.names[id] as string),
+    groups: groupsOf(totals.collectives, topology),
+  };
+}
+
+interface Totals {
+  work: { compute: BySlot; memory: BySlot; data: BySlot; host: BySlot };
+  /** phase id -> sums */
+  phases: Map<number, BySlot>;
+  /** phase id -> tokens, each microbatch once */
+  phaseTokens: Map<number, BySlot>;
+  commPhases: Set<number>;
+  collectives: Collectives;
+  gap: BySlot;
+  stepTime: BySlot;
+  tokens: BySlot;
+  graph: BySlot;
+  microbatches: BySlot;
+  /** Time in host phases, which explains gaps between GPU phases. */
+  hostTime: BySlot;
+  begin: Float64Array;
+  end: Float64Array;
+  hasWhole: boolean;
+  launchBound: boolean;
+}
+
+const filled = (n: number, value: number): BySlot => new Float64Array(n).fill(value);
+
+function newTotals(n: number): Totals {
+  return {
+    work: { compute: filled(n, Number.NaN), memory: filled(n, 0), data: filled(n, 0), host: filled(n, 0) },
+    phases: new Map(),
+    phaseTokens: new Map(),
+    commPhases: new Set(),
+    collectives: new Map(),
+    gap: filled(n, Number.NaN),
+    stepTime: filled(n, Number.NaN),
+    tokens: filled(n, Number.NaN),
+    graph: filled(n, -1),
+    microbatches: filled(n, 1),
+    hostTime: filled(n, 0),
+    begin: filled(n, Number.POSITIVE_INFINITY),
+    end: filled(n, Number.NEGATIVE_INFINITY),
+    hasWhole: false,
+    launchBound: false,
+  };
+}
+
+function addRow(totals: Totals, source: JobBatch, i: number, topology: JobTopology, base: Int64): void {
+  const { columns, meta } = source.batch;
+  const slot = slotOf(topology, columns.rank[i] as number, meta.host);
+  const phaseId = source.phaseIds[columns.phase.indices[i] as number] as number;
+  const phase = topology.phaseNames.names[phaseId] as string;
+  const kind = columns.kind[i] as number;
+  const duration = columns.dur_ns.number(i);
+  let sums = totals.phases.get(phaseId);
+  if (!sums) totals.phases.set(phaseId, (sums = filled(totals.gap.length, 0)));
+  sums[slot] = (sums[slot] as number) + duration;
+  if ((columns.graph[i] as number) >= 0) totals.graph[slot] = columns.graph[i] as number;
+  if (kind === KIND.host) addHost(totals, slot, phase, duration);
+  else {
+    const start = columns.start_ns.since(i, base);
+    if (start < (totals.begin[slot] as number)) totals.begin[slot] = start;
+    if (start + duration > (totals.end[slot] as number)) totals.end[slot] = start + duration;
+    if (kind === KIND.compute) addCompute(totals, source, i, slot, phaseId, phase, duration);
+    else if (kind === KIND.memory) add(DATA.has(phase) ? totals.work.data : totals.work.memory, slot, duration);
+    else if (kind === KIND.comm) addComm(totals, source, i, slot, phaseId, topology);
+  }
+}
+
+const add = (sums: BySlot, slot: number, value: number): void => {
+  const known = sums[slot] as number;
+  sums[slot] = Number.isNaN(known) ? value : known + value;
+};
+
+function addHost(totals: Totals, slot: number, phase: string, duration: number): void {
+  add(totals.hostTime, slot, duration);
+  if (DATA.has(phase)) add(totals.work.data, slot, duration);
+  else if (!PAUSES.has(phase)) add(totals.work.host, slot, duration);
+}
+
+function addComm(
+  totals: Totals,
+  source: JobBatch,
+  i: number,
+  slot: number,
+  phaseId: number,
+  topology: JobTopology,
+): void {
+  const { columns } = source.batch;
+  totals.commPhases.add(phaseId);
+  const op = columns.op.values[columns.op.indices[i] as number] || (topology.phaseNames.names[phaseId] as string);
+  if (BLOCKING_OPS.has(op) && !columns.open[i]) addCollective(totals.collectives, source, i, slot, topology);
+}
+
+function addCompute(
+  totals: Totals,
+  source: JobBatch,
+  i: number,
+  slot: number,
+  phaseId: number,
+  phase: string,
+  duration: number,
+): void {
+  const { columns } = source.batch;
+  // Where GPU time is known, the rest of an eager phase is the host launching too slowly.
+  const busy = columns.busy_ns.number(i);
+  add(totals.work.compute, slot, busy >= 0 ? Math.min(busy, duration) : duration);
+  if (busy >= 0 && busy < duration) add(totals.work.host, slot, duration - busy);
+  if (WHOLES.has(phase)) totals.hasWhole = true;
+  const microbatch = columns.microbatch[i] as number;
+  if (microbatch >= (totals.microbatches[slot] as number)) totals.microbatches[slot] = microbatch + 1;
+  if ((columns.layer[i] as number) > 0) return;
+  addTokens(totals, source, i, slot, phaseId);
+}
+
+/** Tokens of the step: of serving as every row repeats them, of training summed over a phase's microbatches. */
+function addTokens(totals: Totals, source: JobBatch, i: number, slot: number, phaseId: number): void {
+  const { columns } = source.batch;
+  const served = Math.max(columns.prefill_tokens[i] as number, 0) + Math.max(columns.decode_tokens[i] as number, 0);
+  let tokens = served;
+  if (served > 0) totals.launchBound ||= columns.graph[i] === 0 && columns.busy_ns.number(i) < 0;
+  else {
+    const trained = columns.tokens[i] as number;
+    if (trained < 0) return;
+    let sums = totals.phaseTokens.get(phaseId);
+    if (!sums) totals.phaseTokens.set(phaseId, (sums = filled(totals.gap.length, 0)));
+    tokens = (sums[slot] as number) + trained;
+    sums[slot] = tokens;
+  }
+  if (!(tokens <= (totals.tokens[slot] as number))) totals.tokens[slot] = tokens;
+}
+
+/** Where a whole phase was sent, its parts would count twice. */
+function dropParts(totals: Totals, topology: JobTopology): void {
+  for (const [id, sums] of totals.phases) {
+    if (!PARTS.has(topology.phaseNames.names[id] as string)) continue;
+    const { compute } = totals.work;
+    for (let slot = 0; slot < sums.length; slot++) compute[slot] = (compute[slot] as number) - (sums[slot] as number);
+  }
+}
+
+function closeSlot(totals: Totals, slot: number, step: number, ends: StepEnds): void {
+  const begin = totals.begin[slot] as number;
+  const end = totals.end[slot] as number;
+  const last = ends.ends.get(slot);
+  if (!(end >= begin)) return;
+  if (last && last.step === step - 1 && begin >= last.end) {
+    totals.gap[slot] = Math.max(0, begin - last.end - (totals.hostTime[slot] as number));
+    totals.stepTime[slot] = end - last.end;
+  } else totals.stepTime[slot] = end - begin + (totals.hostTime[slot] as number);
+  ends.ends.set(slot, { step, end });
+}

@@ -1,0 +1,111 @@
+import { deserialize, serialize } from 'node:v8';
+import type { Incident } from '../../protocol/incident.js';
+import type { JobMeta } from '../../protocol/job-meta.js';
+import type { PhaseBatch } from '../../protocol/phase-batch.js';
+import { checkRows } from '../../protocol/phase-checks.js';
+import type { Transition } from '../incidents/incident-book.js';
+import { JobPipeline, type JobState, newJobState } from './job-pipeline.js';
+
+/** Raised with every change of what a snapshot holds: an older one is not guessed at, its window is learnt anew. */
+const SNAPSHOT_VERSION = 1;
+
+interface Snapshot {
+  version: number;
+  jobs: [string, JobState][];
+}
+
+/** Totals over all jobs since the snapshots began. */
+export interface PipelineCounts {
+  rows: number;
+  dropped: ReadonlyMap<string, number>;
+  late: number;
+  duplicates: number;
+  steps: number;
+  partialSteps: number;
+}
+
+/**
+ * All jobs of one partition (or of one file): rows in, incident transitions out. A pure function of the rows in their
+ * order: no clock and no I/O, so that live, replay and restart give the same incidents.
+ */
+export class PartitionPipeline {
+  readonly #jobs = new Map<string, JobPipeline>();
+  /** Impossible rows by reason. */
+  readonly #dropped = new Map<string, number>();
+
+  /** Takes in one message. `again`: it was taken in before a restart; what it says is known, its open steps are not. */
+  add(batch: PhaseBatch, source: { place: string; offset: bigint; again: boolean }): Transition[] {
+    const job = this.#jobOf(batch.meta);
+    const checks = checkRows(batch);
+    job.add(batch, checks, source.place, source.again, source.offset);
+    if (source.again) return [];
+    for (const [reason, { count }] of checks.dropped)
+      this.#dropped.set(reason, (this.#dropped.get(reason) ?? 0) + count);
+    return [...job.close()];
+  }
+
+  /** Counts records of a job that were lost before they became rows. */
+  countBad(meta: JobMeta, reason: string, count: number, place: string): void {
+    this.#jobOf(meta).countBad(reason, count, place);
+  }
+
+  /** Judges all that waits in the given jobs (default: all). */
+  flush(jobs: Iterable<string> = this.#jobs.keys()): Transition[] {
+    return [...jobs].flatMap((name) => [...(this.#jobs.get(name)?.flush() ?? [])]);
+  }
+
+  /** Incidents that are not over. */
+  openIncidents(): Incident[] {
+    return [...this.#jobs.values()].flatMap((job) => [...job.state.book.values(), ...job.state.qualityBook.values()]);
+  }
+
+  /** Offset of the oldest message with rows of a step that has not closed. */
+  oldestNeeded(nextOffset: bigint): bigint {
+    let oldest = nextOffset;
+    for (const { assembler } of this.#jobs.values())
+      if (assembler.oldestOffset !== undefined && assembler.oldestOffset < oldest) oldest = assembler.oldestOffset;
+    return oldest;
+  }
+
+  counts(): PipelineCounts {
+    const total: PipelineCounts = {
+      rows: 0,
+      dropped: this.#dropped,
+      late: 0,
+      duplicates: 0,
+      steps: 0,
+      partialSteps: 0,
+    };
+    for (const { state } of this.#jobs.values()) {
+      const { rows, late, duplicates, steps, partialSteps } = state.assembler.counts;
+      total.rows += rows;
+      total.late += late;
+      total.duplicates += duplicates;
+      total.steps += steps;
+      total.partialSteps += partialSteps;
+    }
+    return total;
+  }
+
+  snapshot(): Uint8Array {
+    const jobs = [...this.#jobs].map(([name, { state }]): [string, JobState] => [name, state]);
+    return serialize({ version: SNAPSHOT_VERSION, jobs } satisfies Snapshot);
+  }
+
+  /** False if the snapshot is of another version: the pipeline then starts empty. */
+  restore(bytes: Uint8Array): boolean {
+    const { version, jobs } = deserialize(bytes) as Snapshot;
+    if (version !== SNAPSHOT_VERSION) return false;
+    for (const [name, state] of jobs) this.#jobs.set(name, new JobPipeline(state));
+    return true;
+  }
+
+  #jobOf(meta: JobMeta): JobPipeline {
+    const name = jobKey(meta);
+    let job = this.#jobs.get(name);
+    if (!job) this.#jobs.set(name, (job = new JobPipeline(newJobState(meta))));
+    return job;
+  }
+}
+
+export const jobKey = ({ job, run }: Pick<JobMeta, 'job' | 'run'>): string => `${job}\0${run}`;

@@ -1,0 +1,127 @@
+import type { PhaseBatch } from '../../protocol/phase-batch.js';
+
+/** A message whose dictionary ids have been mapped to ids that hold for the whole job. */
+export interface JobBatch {
+  readonly batch: PhaseBatch;
+  readonly phaseIds: Int32Array;
+  readonly groupIds: Int32Array;
+}
+
+/**
+ * The rows of one step that has not closed, as references into their messages: nothing is copied. A row of an identity
+ * that is already there replaces it (of open rows the longest wins), so redelivery changes nothing.
+ */
+export class StepRows {
+  readonly step: number;
+  /** Of the first message with rows of the step. */
+  readonly offset: bigint;
+  /** Slots of JobTopology that have sent a row of the step. */
+  readonly slots = new Set<number>();
+  #batches: JobBatch[] = [];
+  #slotOf = new Map<JobBatch, number>();
+  #refs = new Int32Array(2 * 64);
+  #count = 0;
+  /** Open addressing over references, by identity: index + 1, 0 is empty. */
+  #table = new Int32Array(256);
+
+  constructor(step: number, offset: bigint) {
+    this.step = step;
+    this.offset = offset;
+  }
+
+  get length(): number {
+    return this.#count;
+  }
+
+  /** Adds row i of a batch; false if it replaced one of the same identity. */
+  add(source: JobBatch, i: number): boolean {
+    if (2 * (this.#count + 1) > this.#table.length) this.#rehash();
+    const at = this.#find(source, i);
+    const found = (this.#table[at] as number) - 1;
+    if (found >= 0) {
+      if (!this.#keepsLongerOpen(found, source, i)) this.#setRef(found, source, i);
+      return false;
+    }
+    if (2 * this.#count === this.#refs.length) this.#refs = grown(this.#refs);
+    this.#setRef(this.#count, source, i);
+    this.#table[at] = ++this.#count;
+    return true;
+  }
+
+  forEach(visit: (source: JobBatch, row: number) => void): void {
+    for (let n = 0; n < this.#count; n++)
+      visit(this.#batches[this.#refs[2 * n] as number] as JobBatch, this.#refs[2 * n + 1] as number);
+  }
+
+  #setRef(n: number, source: JobBatch, i: number): void {
+    let slot = this.#slotOf.get(source);
+    if (slot === undefined) {
+      slot = this.#batches.push(source) - 1;
+      this.#slotOf.set(source, slot);
+    }
+    this.#refs[2 * n] = slot;
+    this.#refs[2 * n + 1] = i;
+  }
+
+  #keepsLongerOpen(n: number, source: JobBatch, i: number): boolean {
+    if (!source.batch.columns.open[i]) return false;
+    const kept = this.#batches[this.#refs[2 * n] as number] as JobBatch;
+    return kept.batch.columns.dur_ns.number(this.#refs[2 * n + 1] as number) > source.batch.columns.dur_ns.number(i);
+  }
+
+  /** The table place of the row's identity, or the empty place where it belongs. */
+  #find(source: JobBatch, i: number): number {
+    const mask = this.#table.length - 1;
+    let at = hashOf(source, i) & mask;
+    for (;;) {
+      const n = (this.#table[at] as number) - 1;
+      if (n < 0) return at;
+      const other = this.#batches[this.#refs[2 * n] as number] as JobBatch;
+      if (sameIdentity(source, i, other, this.#refs[2 * n + 1] as number)) return at;
+      at = (at + 1) & mask;
+    }
+  }
+
+  #rehash(): void {
+    this.#table = new Int32Array(2 * this.#table.length);
+    for (let n = 0; n < this.#count; n++) {
+      const source = this.#batches[this.#refs[2 * n] as number] as JobBatch;
+      this.#table[this.#find(source, this.#refs[2 * n + 1] as number)] = n + 1;
+    }
+  }
+}
+
+function grown(refs: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
+  const larger = new Int32Array(2 * refs.length);
+  larger.set(refs);
+  return larger;
+}
+
+/** Identity of a row within its job, run and step (DESIGN section 4). */
+function hashOf({ batch, phaseIds, groupIds }: JobBatch, i: number): number {
+  const { columns } = batch;
+  let hash = Math.imul(columns.rank[i] as number, 0x9e3779b1);
+  hash = mix(hash, phaseIds[columns.phase.indices[i] as number] as number);
+  hash = mix(hash, columns.layer[i] as number);
+  hash = mix(hash, columns.microbatch[i] as number);
+  hash = mix(hash, groupIds[columns.group.indices[i] as number] as number);
+  hash = mix(hash, columns.seq.words[2 * i] as number);
+  hash = mix(hash, columns.open[i] as number);
+  return (hash ^ (hash >>> 15)) >>> 0;
+}
+
+const mix = (hash: number, value: number): number => Math.imul(hash ^ value ^ (hash >>> 13), 0x85ebca6b);
+
+function sameIdentity(a: JobBatch, i: number, b: JobBatch, k: number): boolean {
+  const x = a.batch.columns;
+  const y = b.batch.columns;
+  return (
+    x.rank[i] === y.rank[k] &&
+    a.phaseIds[x.phase.indices[i] as number] === b.phaseIds[y.phase.indices[k] as number] &&
+    x.layer[i] === y.layer[k] &&
+    x.microbatch[i] === y.microbatch[k] &&
+    a.groupIds[x.group.indices[i] as number] === b.groupIds[y.group.indices[k] as number] &&
+    x.seq.number(i) === y.seq.number(k) &&
+    x.open[i] === y.open[k]
+  );
+}

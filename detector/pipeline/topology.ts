@@ -1,0 +1,80 @@
+import type { JobMeta } from '../../protocol/job-meta.js';
+
+/**
+ * Who takes part in a job and run: every rank seen gets a slot, in order of appearance, and arrays are indexed by slot.
+ * Messages come from many hosts, each knowing its own ranks; what they say is merged here. Plain data: it goes into snapshots.
+ */
+export interface JobTopology {
+  meta: JobMeta;
+  /** rank -> slot */
+  slotOfRank: Map<number, number>;
+  /** slot -> facts; stage is -1 where there are no pipeline stages. */
+  ranks: number[];
+  hosts: string[];
+  stages: number[];
+  /** Names of phases and groups, so that one number means one name for the whole job. */
+  phaseNames: NameTable;
+  groupNames: NameTable;
+}
+
+export interface NameTable {
+  ids: Map<string, number>;
+  names: string[];
+}
+
+const newNameTable = (): NameTable => ({ ids: new Map(), names: [] });
+
+export function internName(table: NameTable, name: string): number {
+  let id = table.ids.get(name);
+  if (id === undefined) {
+    id = table.names.push(name) - 1;
+    table.ids.set(name, id);
+  }
+  return id;
+}
+
+export const newTopology = (meta: JobMeta): JobTopology => ({
+  meta: { ...meta, groups: { ...meta.groups }, ranks: [] },
+  slotOfRank: new Map(),
+  ranks: [],
+  hosts: [],
+  stages: [],
+  phaseNames: newNameTable(),
+  groupNames: newNameTable(),
+});
+
+/** Merges a message's facts; the later message wins. */
+export function mergeMeta(topology: JobTopology, meta: JobMeta): void {
+  for (const info of meta.ranks) {
+    const slot = slotOf(topology, info.rank, info.host ?? meta.host);
+    topology.hosts[slot] = info.host ?? meta.host;
+    topology.stages[slot] = info.stage ?? info.pp ?? -1;
+  }
+  Object.assign(topology.meta.groups, meta.groups);
+}
+
+/** Slot of a rank, a new one if it is seen for the first time. */
+export function slotOf(topology: JobTopology, rank: number, host: string): number {
+  let slot = topology.slotOfRank.get(rank);
+  if (slot === undefined) {
+    slot = topology.ranks.push(rank) - 1;
+    topology.slotOfRank.set(rank, slot);
+    topology.hosts[slot] = host;
+    topology.stages[slot] = -1;
+  }
+  return slot;
+}
+
+export const inOneStage = (topology: JobTopology, slots: readonly number[]): boolean =>
+  slots.every((slot) => topology.stages[slot] === topology.stages[slots[0] as number]);
+
+/** Slots by pipeline stage, stages in order; one entry of stage -1 where there are none. */
+export function slotsByStage(topology: JobTopology): Map<number, number[]> {
+  const stages = new Map<number, number[]>();
+  topology.stages.forEach((stage, slot) => {
+    const slots = stages.get(stage);
+    if (slots) slots.push(slot);
+    else stages.set(stage, [slot]);
+  });
+  return new Map([...stages].sort(([a], [b]) => a - b));
+}
