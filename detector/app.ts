@@ -1,0 +1,254 @@
+import type { FastifyInstance } from 'fastify';
+import type { Logger } from 'pino';
+import type { Bus, Consumer, TopicPartition } from '../bus/bus.js';
+import { type BusOptions, openBus } from '../bus/open.js';
+import { deadLetterTopic, TOPICS } from '../protocol/topics.js';
+import type { DetectorConfig } from './config.js';
+import type { FailPoints } from './failpoints.js';
+import { buildServer } from './http/server.js';
+import { PartitionWorker, type WorkerDeps } from './ingest/partition-worker.js';
+import { createMetrics, type DetectorMetrics } from './metrics.js';
+import { systemClock } from './notify/clock.js';
+import { resolveReceiver, type SecretSources } from './notify/config.js';
+import { Sender } from './notify/sender.js';
+import { openSqliteStore } from './store/sqlite-store.js';
+import type { Store } from './store/store.js';
+
+export interface DetectorDeps {
+  readonly config: DetectorConfig;
+  readonly secrets: SecretSources;
+  readonly log: Logger;
+  readonly failPoints?: FailPoints | undefined;
+  /** Told once the consumer has stopped for good: the process must restart. */
+  readonly onFatal: (error: Error) => void;
+}
+
+export interface RunningDetector {
+  /** Base URL of the HTTP interface. */
+  readonly url: string;
+  readonly store: Store;
+  close(): Promise<void>;
+}
+
+const TICK_MS = 1000;
+const PRUNE_EVERY_TICKS = 600;
+const PRUNE_ROWS = 500;
+const DAY_MS = 86_400_000;
+const CLOSE_DEADLINE_MS = 5000;
+/** A consumer that has fetched nothing for so long while messages wait is stuck. */
+const STUCK_AFTER_MS = 60_000;
+
+/** Composition root of the detector: opens everything in order, and closes it in the reverse one. */
+export async function startDetector(deps: DetectorDeps): Promise<RunningDetector> {
+  const closers: [string, () => unknown][] = [];
+  const close = async (): Promise<void> => {
+    for (const [name, closer] of closers.splice(0).reverse())
+      await Promise.resolve(closer()).catch((error) => deps.log.error({ error, name }, 'closing failed'));
+  };
+  try {
+    return { ...(await open(deps, (name, closer) => closers.push([name, closer]))), close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function open(
+  { config, secrets, log, failPoints, onFatal }: DetectorDeps,
+  onClose: (name: string, closer: () => unknown) => void,
+): Promise<Omit<RunningDetector, 'close'>> {
+  const { now } = systemClock;
+  const receivers = config.receivers.map((receiver) => resolveReceiver(receiver, secrets));
+  const metrics = createMetrics();
+  for (const { name } of receivers) metrics.addReceiver(name);
+
+  const { path, synchronous } = config.store;
+  const store = openSqliteStore({ path, synchronous, now });
+  onClose('store', () => store.close());
+
+  const bus = await openBus(busOptions(config, log));
+  onClose('bus', () => bus.close());
+  await createTopics(bus, config.partitions);
+  const producer = await bus.producer();
+  onClose('producer', () => producer.close());
+
+  const health = { consumer: undefined as Consumer | undefined };
+  const server = buildServer({
+    incidents: store,
+    now,
+    staleAfterMs: config.stale_seconds * 1000,
+    probes: probesOf(store, health),
+    registry: metrics.registry,
+    log,
+  });
+  onClose('http', () => server.close());
+  await server.listen({ host: config.http.host, port: config.http.port });
+  const url = urlOf(server);
+
+  const sender = new Sender({
+    outbox: store.outbox,
+    receivers,
+    clock: systemClock,
+    random: Math.random,
+    externalUrl: config.http.external_url ?? url,
+    log,
+    onAttempt: metrics.notificationAttempt,
+    failPoints,
+  });
+  sender.start();
+  onClose('sender', () => sender.close(CLOSE_DEADLINE_MS));
+
+  const onNotifications = (): void => sender.wake();
+  const workers = { store, producer, receivers, metrics, log, now, onNotifications, failPoints };
+  const consumer = await bus.consumer(config.group, [TOPICS.phases]);
+  health.consumer = consumer;
+  const partitions = new Partitions(consumer, workers);
+  onClose('partitions', () => partitions.commitAll());
+  onClose('consumer', () => consumer.close());
+  await consumer.start(partitions);
+
+  let ticks = 0;
+  const ticker = setInterval(() => {
+    tick({ config, store, metrics, partitions, consumer, onFatal, log });
+    if (ticks++ % PRUNE_EVERY_TICKS === 0) store.prune(config.store.retention_days * DAY_MS, PRUNE_ROWS);
+  }, TICK_MS);
+  onClose('ticker', () => clearInterval(ticker));
+  return { url, store };
+}
+
+/** The partitions that this detector owns now. */
+class Partitions {
+  readonly #workers = new Map<string, PartitionWorker>();
+  readonly #consumer: Consumer;
+  readonly #deps: WorkerDeps;
+
+  constructor(consumer: Consumer, deps: WorkerDeps) {
+    this.#consumer = consumer;
+    this.#deps = deps;
+  }
+
+  async assigned(partition: TopicPartition): Promise<bigint | undefined> {
+    const worker = new PartitionWorker(partition, this.#deps);
+    this.#workers.set(nameOf(partition), worker);
+    return worker.startOffset;
+  }
+
+  async revoked(partition: TopicPartition): Promise<void> {
+    this.#workers.delete(nameOf(partition));
+  }
+
+  async records(partition: TopicPartition, records: Parameters<PartitionWorker['records']>[0]): Promise<void> {
+    const next = await this.#workers.get(nameOf(partition))?.records(records);
+    if (next === undefined) return;
+    await this.#consumer.commit(partition, next);
+    this.#deps.failPoints?.hit('bus.after_commit');
+  }
+
+  flushSilentSince(epochMs: number): void {
+    for (const worker of this.#workers.values()) worker.flushSilentSince(epochMs);
+  }
+
+  commitAll(): void {
+    for (const worker of this.#workers.values()) worker.commit();
+  }
+}
+
+const nameOf = ({ topic, partition }: TopicPartition): string => `${topic}/${partition}`;
+
+interface TickDeps {
+  readonly config: DetectorConfig;
+  readonly store: Store;
+  readonly metrics: DetectorMetrics;
+  readonly partitions: Partitions;
+  readonly consumer: Consumer;
+  readonly onFatal: (error: Error) => void;
+  readonly log: Logger;
+}
+
+function tick({ config, store, metrics, partitions, consumer, onFatal, log }: TickDeps): void {
+  const { failed, lag, offsetResets, rebalances } = consumer.health();
+  if (failed) {
+    onFatal(failed);
+    return;
+  }
+  try {
+    partitions.flushSilentSince(systemClock.now() - config.idle_seconds * 1000);
+    metrics.setOpenIncidents(store.openIncidents());
+    metrics.setOutbox(store.outbox.counts());
+  } catch (error) {
+    log.error({ error }, 'periodic work failed');
+  }
+  metrics.setLag(lag);
+  metrics.offsetResets.set(offsetResets);
+  metrics.rebalances.set(rebalances);
+}
+
+function probesOf(store: Store, health: { consumer: Consumer | undefined }) {
+  return [
+    { name: 'store', check: () => void store.check() },
+    {
+      name: 'bus',
+      check: () => {
+        const { joined, failed, lag, lastFetchMs } = health.consumer?.health() ?? {};
+        if (failed) return `the consumer has stopped: ${failed.message}`;
+        if (!joined) return 'the consumer has not joined its group yet';
+        const behind = [...(lag ?? new Map()).values()].some((messages) => messages > 0n);
+        const quiet = performance.now() - (lastFetchMs ?? 0);
+        return behind && quiet > STUCK_AFTER_MS
+          ? `messages wait, and none was fetched for ${Math.round(quiet / 1000)} s`
+          : undefined;
+      },
+    },
+  ];
+}
+
+async function createTopics(bus: Bus, partitions: number): Promise<void> {
+  await bus.createTopics(
+    [TOPICS.phases, deadLetterTopic(TOPICS.phases), TOPICS.samples, TOPICS.collectors, TOPICS.incidents].map(
+      (topic) => ({
+        topic,
+        partitions,
+      }),
+    ),
+  );
+}
+
+function busOptions({ bus }: DetectorConfig, log: Logger): BusOptions {
+  const busLog = (level: 'info' | 'warn' | 'error', message: string): void => log[level]({ part: 'bus' }, message);
+  if (bus.kind === 'embedded') {
+    const { dir, fsync, retention_bytes } = bus;
+    return {
+      kind: 'embedded',
+      dir,
+      log: busLog,
+      ...(fsync && { fsync }),
+      ...(retention_bytes && { retentionBytes: retention_bytes }),
+    };
+  }
+  const { brokers, ssl, sasl, replication_factor } = bus;
+  return {
+    kind: 'kafka',
+    brokers,
+    log: busLog,
+    ...(replication_factor && { replicationFactor: replication_factor }),
+    ...(sasl && { sasl: { mechanism: sasl.mechanism, username: sasl.username, passwordFile: sasl.password_file } }),
+    ...(ssl !== undefined && { ssl: typeof ssl === 'boolean' ? ssl : tlsFiles(ssl) }),
+  };
+}
+
+function tlsFiles(ssl: {
+  ca_file?: string | undefined;
+  cert_file?: string | undefined;
+  key_file?: string | undefined;
+}) {
+  return {
+    ...(ssl.ca_file && { caFile: ssl.ca_file }),
+    ...(ssl.cert_file && { certFile: ssl.cert_file }),
+    ...(ssl.key_file && { keyFile: ssl.key_file }),
+  };
+}
+
+function urlOf(server: FastifyInstance): string {
+  const address = server.server.address();
+  return typeof address === 'object' && address ? `http://127.0.0.1:${address.port}` : '';
+}

@@ -1,0 +1,167 @@
+import type { Logger } from 'pino';
+import type { BusRecord, Producer, TopicPartition } from '../../bus/bus.js';
+import { decodePhases } from '../../protocol/arrow.js';
+import { PicketError } from '../../protocol/errors.js';
+import type { PhaseBatch } from '../../protocol/phase-batch.js';
+import { DEAD_LETTER_HEADERS, deadLetterTopic } from '../../protocol/topics.js';
+import type { FailPoints } from '../failpoints.js';
+import type { Transition } from '../incidents/incident-book.js';
+import type { DetectorMetrics } from '../metrics.js';
+import { notificationsFor, type ReceiverPolicy } from '../notify/notifications.js';
+import { jobKey, PartitionPipeline, type PipelineCounts } from '../pipeline/partition-pipeline.js';
+import type { JobSeen, Store } from '../store/store.js';
+
+export interface WorkerDeps {
+  readonly store: Store;
+  readonly producer: Producer;
+  readonly receivers: readonly ReceiverPolicy[];
+  readonly metrics: DetectorMetrics;
+  readonly log: Pick<Logger, 'info' | 'warn' | 'error'>;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  /** Called after a commit with notifications. */
+  readonly onNotifications: () => void;
+  readonly failPoints?: FailPoints | undefined;
+}
+
+/** A commit without news waits for so long or so many messages: each writes a snapshot. */
+const COMMIT_INTERVAL_MS = 1000;
+const COMMIT_MESSAGES = 256;
+
+/**
+ * One partition while this detector owns it. Messages go through the pipeline; incidents, notifications, the offset and
+ * the pipeline's state are written in one transaction, so that a kill at any moment repeats or loses nothing.
+ */
+export class PartitionWorker {
+  readonly #partition: TopicPartition;
+  readonly #deps: WorkerDeps;
+  readonly #pipeline = new PartitionPipeline();
+  readonly #epoch: number;
+  #nextOffset: bigint;
+  readonly startOffset: bigint | undefined;
+  #transitions: Transition[] = [];
+  readonly #jobs = new Map<string, JobSeen>();
+  #counted: PipelineCounts;
+  #uncommitted = 0;
+  #committedAtMs: number;
+
+  constructor(partition: TopicPartition, deps: WorkerDeps) {
+    this.#partition = partition;
+    this.#deps = deps;
+    this.#committedAtMs = deps.now();
+    const { epoch, checkpoint } = deps.store.acquire(partition);
+    this.#epoch = epoch;
+    this.#nextOffset = checkpoint?.nextOffset ?? 0n;
+    this.startOffset = checkpoint?.restartOffset;
+    if (checkpoint && !this.#pipeline.restore(checkpoint.snapshot)) {
+      deps.log.warn({ partition }, 'the stored state is of another version of Picket: windows are learnt anew');
+      this.startOffset = checkpoint.nextOffset;
+    }
+    this.#counted = this.#pipeline.counts();
+  }
+
+  /** Takes in records in offset order; returns the next offset once something was committed, for the bus. */
+  async records(records: readonly BusRecord[]): Promise<bigint | undefined> {
+    const { metrics, now } = this.#deps;
+    const started = performance.now();
+    for (const record of records) await this.#take(record);
+    metrics.loopBusy.inc((performance.now() - started) / 1000);
+    const due = this.#uncommitted >= COMMIT_MESSAGES || now() - this.#committedAtMs >= COMMIT_INTERVAL_MS;
+    return this.#transitions.length > 0 || due ? this.commit() : undefined;
+  }
+
+  /** Judges what waits of jobs that have sent nothing since a time; returns the next offset if that was news. */
+  flushSilentSince(epochMs: number): bigint | undefined {
+    const silent = [...this.#jobs].filter(([, job]) => job.lastDataMs < epochMs).map(([name]) => name);
+    for (const name of silent) this.#jobs.delete(name);
+    this.#transitions.push(...this.#pipeline.flush(silent));
+    return this.#transitions.length > 0 ? this.commit() : undefined;
+  }
+
+  /** Writes all that happened since the last commit. Throws `conflict` once another detector owns the partition. */
+  commit(): bigint {
+    const { store, receivers, metrics, failPoints, now } = this.#deps;
+    failPoints?.hit('store.before_commit');
+    const stop = metrics.commitSeconds.startTimer();
+    const changed = new Map(this.#transitions.map(({ after }) => [after.id, after]));
+    const open = this.#pipeline.openIncidents().filter((incident) => !changed.has(incident.id));
+    const notifications = this.#transitions.flatMap(({ before, after }) => notificationsFor(before, after, receivers));
+    store.commit({
+      partition: this.#partition,
+      epoch: this.#epoch,
+      checkpoint: {
+        nextOffset: this.#nextOffset,
+        restartOffset: this.#pipeline.oldestNeeded(this.#nextOffset),
+        snapshot: this.#pipeline.snapshot(),
+      },
+      incidents: [...changed.values(), ...open],
+      notifications,
+      jobs: [...this.#jobs.values()],
+    });
+    stop();
+    failPoints?.hit('store.after_commit');
+    for (const { before, after } of this.#transitions) if (!before) metrics.incidentOpened(after);
+    this.#count();
+    this.#transitions = [];
+    this.#uncommitted = 0;
+    this.#committedAtMs = now();
+    if (notifications.length > 0) this.#deps.onNotifications();
+    return this.#nextOffset;
+  }
+
+  /** What the pipeline counted since the last time goes into the metrics. */
+  #count(): void {
+    const { metrics } = this.#deps;
+    const [last, now] = [this.#counted, this.#pipeline.counts()];
+    this.#counted = now;
+    metrics.stepsClosed.inc(now.steps - last.steps);
+    metrics.stepsPartial.inc(now.partialSteps - last.partialSteps);
+    metrics.lateRows.inc(now.late - last.late);
+    metrics.duplicateRows.inc(now.duplicates - last.duplicates);
+    for (const [reason, rows] of now.dropped) metrics.rowsDropped(reason, rows - (last.dropped.get(reason) ?? 0));
+  }
+
+  async #take(record: BusRecord): Promise<void> {
+    const { metrics, now } = this.#deps;
+    const again = record.offset < this.#nextOffset;
+    const batch = await this.#decode(record, again);
+    if (batch) {
+      const place = `${this.#partition.topic}/${this.#partition.partition}@${record.offset}`;
+      this.#transitions.push(...this.#pipeline.add(batch, { place, offset: record.offset, again }));
+      const { job, run } = batch.meta;
+      const lastDataMs = now();
+      this.#jobs.set(jobKey(batch.meta), { job, run, lastDataMs });
+      metrics.lastData.set(lastDataMs / 1000);
+      metrics.rows.inc(batch.length);
+    }
+    metrics.messages.inc();
+    this.#uncommitted++;
+    if (!again) this.#nextOffset = record.offset + 1n;
+  }
+
+  /** A message that cannot be read goes to the dead letters, bytes untouched, before anything after it is committed. */
+  async #decode(record: BusRecord, again: boolean): Promise<PhaseBatch | undefined> {
+    try {
+      return decodePhases(record.value);
+    } catch (error) {
+      if (!(error instanceof PicketError)) throw error;
+      if (!again) await this.#deadLetter(record, error);
+      return undefined;
+    }
+  }
+
+  async #deadLetter(record: BusRecord, error: PicketError): Promise<void> {
+    const { topic, partition } = this.#partition;
+    const { metrics, log, producer } = this.#deps;
+    metrics.decodeError(error.code);
+    log.warn({ topic, partition, offset: String(record.offset), reason: error.message }, 'message cannot be read');
+    const headers = {
+      ...record.headers,
+      [DEAD_LETTER_HEADERS.topic]: topic,
+      [DEAD_LETTER_HEADERS.partition]: String(partition),
+      [DEAD_LETTER_HEADERS.offset]: String(record.offset),
+      [DEAD_LETTER_HEADERS.reason]: error.message,
+    };
+    await producer.send(deadLetterTopic(topic), [{ key: record.key, value: record.value, headers }]);
+  }
+}
