@@ -1,0 +1,66 @@
+import { Command, Option } from 'commander';
+import { countBad, placeText, type QualityCounts, qualityFindings } from '../detector/detectors/data-quality.js';
+import { follow } from '../detector/incidents/incident-book.js';
+import { PartitionPipeline } from '../detector/pipeline/partition-pipeline.js';
+import { type ImportOptions, type ImportReport, importPaths } from '../importers/index.js';
+import type { Incident } from '../protocol/incident.js';
+import { progressBar } from './progress.js';
+import { renderAnalysis } from './render.js';
+
+export interface Analysis {
+  /** In the order in which they were found. */
+  readonly incidents: Incident[];
+  /** What could not be used, as incidents of kind data_quality. */
+  readonly quality: Incident[];
+  readonly rows: number;
+  readonly seconds: number;
+  readonly unclaimed: readonly string[];
+}
+
+export function analyzeCommand(): Command {
+  return new Command('analyze')
+    .description('Reads recorded traces (files or folders) and names what cost time in them.')
+    .argument('<path...>', 'JSONL, phases or NDTimeline parquet, Kineto/Chrome JSON; plain or .gz; or folders of them')
+    .addOption(new Option('--format <format>', 'output').choices(['text', 'json']).default('text'))
+    .option('--scenario <name>', 'of files that hold several, the one to read')
+    .option('--job <name>', 'job id, instead of the one in the files or their names')
+    .action(async (paths: string[], options: { format: string; scenario?: string; job?: string }) => {
+      const bar = progressBar('reading');
+      const analysis = await analyze(paths, { ...options, onProgress: bar.update }).finally(bar.end);
+      const { unclaimed, ...result } = analysis;
+      console.log(options.format === 'json' ? JSON.stringify(result, null, 2) : renderAnalysis(analysis));
+      for (const path of options.format === 'json' ? unclaimed : [])
+        console.error(`picket: not read, no importer knows it: ${path}`);
+    });
+}
+
+/** Runs recorded rows through the pipeline that the detector runs live. Throws PicketError for files that cannot be read. */
+export async function analyze(paths: readonly string[], options: ImportOptions): Promise<Analysis> {
+  const started = performance.now();
+  const pipeline = new PartitionPipeline();
+  const found = new Map<string, Incident>();
+  const take = (incidents: Iterable<Incident>): void => {
+    for (const incident of incidents) found.set(incident.id, incident);
+  };
+  const source = importPaths(paths, options);
+  for await (const batch of source)
+    take(pipeline.add(batch, { place: '', offset: 0n, again: false }).map(({ after }) => after));
+  take(pipeline.flush().map(({ after }) => after));
+  take(pipeline.openIncidents());
+  take(lostInImport(source.report, options.job ?? ''));
+  const all = [...found.values()];
+  return {
+    incidents: all.filter(({ kind }) => kind !== 'data_quality'),
+    quality: all.filter(({ kind }) => kind === 'data_quality'),
+    rows: source.report.rows,
+    seconds: Math.round(performance.now() - started) / 1000,
+    unclaimed: source.report.unclaimed,
+  };
+}
+
+function lostInImport({ dropped, repaired }: ImportReport, job: string): Incident[] {
+  const counts: QualityCounts = new Map();
+  for (const [reason, { count, first }] of [...dropped, ...repaired])
+    countBad(counts, reason, count, placeText(first), 0);
+  return follow(new Map(), qualityFindings(counts, job, '', 0, 0n), 0, 0n).map(({ after }) => after);
+}

@@ -1,0 +1,43 @@
+import { readFileSync } from 'node:fs';
+import { Command } from 'commander';
+import { pino } from 'pino';
+import { startDetector } from '../detector/app.js';
+import { parseDetectorConfig } from '../detector/config.js';
+import { parseFailPoint } from '../detector/failpoints.js';
+import { PicketError } from '../protocol/errors.js';
+
+export function detectorCommand(): Command {
+  return new Command('detector')
+    .description('Runs the detector service until it is told to stop (SIGINT, SIGTERM).')
+    .requiredOption('--config <file>', 'YAML; deploy/detector.yaml is a complete example')
+    .action(async ({ config: file }: { config: string }) => {
+      const config = parseDetectorConfig(readConfig(file), file);
+      const log = pino({ level: config.log_level });
+      const spec = process.env.PICKET_FAILPOINT;
+      const detector = await startDetector({
+        config,
+        log,
+        secrets: { env: process.env, readFile: (path) => readFileSync(path, 'utf8') },
+        failPoints: spec ? parseFailPoint(spec, () => process.kill(process.pid, 'SIGKILL')) : undefined,
+        onFatal: (error) => {
+          log.fatal({ error }, 'the consumer has stopped for good: exiting, to be started again');
+          process.exit(1);
+        },
+      });
+      log.info({ url: detector.url }, 'detector ready');
+      const signal = await new Promise<string>((resolve) => {
+        for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => resolve(name));
+      });
+      log.info({ signal }, 'stopping');
+      await detector.close();
+    });
+}
+
+function readConfig(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (cause) {
+    const problem = `cannot be read (${(cause as NodeJS.ErrnoException).code})`;
+    throw new PicketError('bad_config', problem, { file, remedy: 'give an existing file to --config' }, { cause });
+  }
+}

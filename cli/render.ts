@@ -1,0 +1,31 @@
+import type { Incident } from '../protocol/incident.js';
+import type { Analysis } from './analyze.js';
+
+/** What a person reads: every incident with its cost, its evidence and the explanation that lost. */
+export function renderAnalysis({ incidents, quality, rows, seconds, unclaimed }: Analysis): string {
+  const parts = incidents.map(renderIncident);
+  if (incidents.length === 0) parts.push('No incident.');
+  if (quality.length > 0) parts.push(['Data quality:', ...quality.map(({ summary }) => `  ${summary}`)].join('\n'));
+  if (unclaimed.length > 0)
+    parts.push(['Not read, no importer knows them:', ...unclaimed.map((path) => `  ${path}`)].join('\n'));
+  parts.push(`${rows.toLocaleString('en')} rows in ${seconds} s`);
+  return parts.join('\n\n');
+}
+
+export function renderIncident(incident: Incident): string {
+  const { subject, cost, evidence, runner_up } = incident;
+  const until =
+    incident.status === 'resolved' ? `over by step ${incident.last_step}` : `still so at step ${incident.last_step}`;
+  const numbers = Object.entries(evidence).map(
+    ([name, value]) => `${name} ${Array.isArray(value) ? `[${value.join(', ')}]` : value}`,
+  );
+  return [
+    `${incident.severity.toUpperCase()}  ${incident.kind} in ${subject.job}: ${incident.summary}`,
+    `  when      since step ${incident.onset_step} (${incident.started_at}), found at step ${incident.detected_step}, ${until}`,
+    `  cost      ${cost.ms_per_step} ms a step, ${(100 * cost.step_fraction).toFixed(1)} % of it; ${cost.gpu_seconds} GPU-seconds so far`,
+    `  cause     ${incident.cause} (confidence ${incident.confidence})`,
+    `  evidence  ${numbers.join(', ')}`,
+    ...(runner_up ? [`  not       ${runner_up.kind}: ${runner_up.why_not}`] : []),
+    `  id        ${incident.id}`,
+  ].join('\n');
+}

@@ -1,0 +1,62 @@
+import { createWriteStream } from 'node:fs';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { Command } from 'commander';
+import { openBus } from '../bus/open.js';
+import { formatPhaseLine } from '../protocol/jsonl.js';
+import { TOPICS } from '../protocol/topics.js';
+import { SCENARIOS, type SimulateOptions, simulate } from '../simulator/simulate.js';
+import { busOf, DEFAULT_PARTITIONS, positiveNumber, wholeNumber } from './bus-options.js';
+import { publish } from './publish.js';
+
+interface Options {
+  scenario: string;
+  ranks: number;
+  steps: number;
+  seed: number;
+  strength?: number;
+  onset?: number;
+  job?: string;
+  out?: string;
+  brokers?: string;
+  log?: string;
+}
+
+export function simulateCommand(): Command {
+  return new Command('simulate')
+    .description('Makes the rows of a fleet with a known fault: JSONL on standard output or into a file, or live.')
+    .requiredOption('--scenario <name>', `one of ${Object.keys(SCENARIOS).join(', ')}`)
+    .requiredOption('--ranks <n>', 'number of GPUs', wholeNumber)
+    .requiredOption('--steps <n>', 'number of steps', wholeNumber)
+    .option('--seed <n>', 'the same seed gives the same rows', wholeNumber, 1)
+    .option('--strength <share>', 'how strong the fault is, as a share of the work or step', positiveNumber)
+    .option('--onset <step>', 'the first faulty step', wholeNumber)
+    .option('--job <name>', 'job id')
+    .option('--out <file>', 'write JSONL here')
+    .option('--brokers <host:port,...>', 'publish to Kafka')
+    .option('--log <dir>', 'publish to an embedded log')
+    .action(async ({ out, brokers, log, ...options }: Options) => {
+      const batches = simulate(options satisfies SimulateOptions);
+      if (brokers === undefined && log === undefined) {
+        const target = out === undefined ? process.stdout : createWriteStream(out);
+        await pipeline(Readable.from(linesOf(batches)), target, { end: out !== undefined });
+        return;
+      }
+      const bus = await openBus(busOf({ ...(brokers && { brokers }), ...(log && { log }) }));
+      try {
+        await bus.createTopics([{ topic: TOPICS.phases, partitions: DEFAULT_PARTITIONS }]);
+        const { messages, rows } = await publish(await bus.producer(), batches, undefined);
+        console.log(`published ${rows} rows in ${messages} messages`);
+      } finally {
+        await bus.close();
+      }
+    });
+}
+
+function* linesOf(batches: ReturnType<typeof simulate>): Generator<string> {
+  for (const batch of batches) {
+    let text = '';
+    for (let i = 0; i < batch.length; i++) text += `${formatPhaseLine(batch, i)}\n`;
+    yield text;
+  }
+}
