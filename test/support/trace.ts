@@ -1,0 +1,85 @@
+import { PartitionPipeline } from '../../detector/pipeline/partition-pipeline.js';
+import type { Incident } from '../../protocol/incident.js';
+import { type JobMeta, newJobMeta } from '../../protocol/job-meta.js';
+import { type PhaseBatch, PhaseBatchBuilder, type PhaseRow } from '../../protocol/phase-batch.js';
+import { canonicalPhase, KIND, kindOfPhase, OPS } from '../../protocol/vocabulary.js';
+
+/** One phase as the tables of public reports give it: durations in ms. */
+export interface Phase extends Partial<Omit<PhaseRow, 'phase' | 'dur_ns' | 'rank' | 'step'>> {
+  phase: string;
+  ms: number;
+}
+
+export interface TraceSpec {
+  ranks: number;
+  steps: number;
+  /** Milliseconds from step to step. */
+  period: number | ((step: number) => number);
+  phases: (step: number, rank: number) => Phase[];
+  meta?: Partial<JobMeta>;
+  firstStep?: number;
+  /** Uniform relative jitter of every duration. */
+  jitter?: number;
+  /** Added to a rank's clock, ns. */
+  clockNs?: (step: number, rank: number) => number;
+}
+
+export const T0 = 1_770_000_000_000_000_000n;
+
+/** Rows of a small job, one message a step: phases follow each other from the step's start on. */
+export function* trace(spec: TraceSpec): Generator<PhaseBatch> {
+  const random = mulberry32(1);
+  const builder = new PhaseBatchBuilder(newJobMeta('case', spec.meta));
+  let startNs = 0;
+  const first = spec.firstStep ?? 0;
+  for (let step = first; step < first + spec.steps; step++) {
+    for (let rank = 0; rank < spec.ranks; rank++) {
+      let at = startNs + (spec.clockNs?.(step, rank) ?? 0);
+      for (const { phase: name, ms, ...facts } of spec.phases(step, rank)) {
+        const phase = canonicalPhase(name);
+        const dur = Math.round(ms * 1e6 * (1 + (spec.jitter ?? 0.01) * (2 * random() - 1)));
+        const op = (OPS as readonly string[]).includes(phase) ? { op: phase, seq: step } : {};
+        const start_ns = T0 + BigInt(Math.round(at));
+        builder.push({ rank, step, phase, kind: KIND[kindOfPhase(phase)], start_ns, dur_ns: dur, ...op, ...facts });
+        at += dur;
+      }
+    }
+    startNs += 1e6 * (typeof spec.period === 'function' ? spec.period(step) : spec.period);
+    yield builder.take();
+  }
+}
+
+export interface Judgement {
+  incidents: Incident[];
+  quality: Incident[];
+  pipeline: PartitionPipeline;
+}
+
+/** What the detector makes of messages, at the end of the stream. */
+export function judge(batches: Iterable<PhaseBatch>): Judgement {
+  const pipeline = new PartitionPipeline();
+  const found = new Map<string, Incident>();
+  let offset = 0n;
+  for (const batch of batches)
+    for (const { after } of pipeline.add(batch, { place: `message ${offset}`, offset: offset++, again: false }))
+      found.set(after.id, after);
+  for (const { after } of pipeline.flush()) found.set(after.id, after);
+  for (const incident of pipeline.openIncidents()) found.set(incident.id, incident);
+  const all = [...found.values()];
+  return {
+    incidents: all.filter(({ kind }) => kind !== 'data_quality'),
+    quality: all.filter(({ kind }) => kind === 'data_quality'),
+    pipeline,
+  };
+}
+
+/** Small seeded generator: tests must not depend on chance. */
+export function mulberry32(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t = (t + Math.imul(t ^ (t >>> 7), t | 61)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
