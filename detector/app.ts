@@ -99,7 +99,8 @@ async function open(
   onClose('sender', () => sender.close(CLOSE_DEADLINE_MS));
 
   const onNotifications = (): void => sender.wake();
-  const workers = { store, producer, receivers, metrics, log, now, onNotifications, failPoints };
+  const checkpointMs = config.checkpoint_seconds * 1000;
+  const workers = { checkpointMs, store, producer, receivers, metrics, log, now, onNotifications, failPoints };
   const consumer = await bus.consumer(config.group, [TOPICS.phases]);
   health.consumer = consumer;
   const partitions = new Partitions(consumer, workers);

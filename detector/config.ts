@@ -56,6 +56,8 @@ export const DetectorConfig = z.strictObject({
     /** Resolved incidents and delivered notifications are kept for so long. */
     retention_days: z.number().positive().default(90),
   }),
+  /** State and offset are written at least this often while rows come: what is read again after a crash. */
+  checkpoint_seconds: z.number().positive().default(1),
   /** A job that sends nothing for so long has its open steps judged as they are. */
   idle_seconds: z.number().positive().default(60),
   /** A job that sent nothing for so long is shown as stale. */

@@ -131,7 +131,7 @@ function toArrow(name: ColumnName, batch: PhaseBatch): Data | undefined {
   const column = batch.columns[name];
   const length = batch.length;
   if (optional && isAbsent(column, absent as number, length)) return undefined;
-  if (type === 'name') return namesToArrow(column as NameColumn, length);
+  if (type === 'name') return namesToArrow(column as NameColumn, length, COLUMN_NAMES.indexOf(name));
   if (type === 'bool') return boolsToArrow(column as Uint8Array, length);
   const data = column instanceof Int64Column ? column.asBigInt64Array() : (column as Int32Array);
   return makeData({ type: ARROW_TYPES[type] as Int32, length, nullCount: 0, data: data as Int32Array });
@@ -143,9 +143,10 @@ function isAbsent(column: PhaseColumns[ColumnName], absent: number, length: numb
   return true;
 }
 
-function namesToArrow(column: NameColumn, length: number): Data {
+/** `id` names the dictionary within the message; Arrow's own counter would give the same rows other bytes each time. */
+function namesToArrow(column: NameColumn, length: number, id: number): Data {
   const dictionary = vectorFromArray(column.values.length > 0 ? column.values : [''], new Utf8());
-  const type = new Dictionary(new Utf8(), new Int32());
+  const type = new Dictionary(new Utf8(), new Int32(), id);
   return makeData({ type, length, nullCount: 0, data: column.indices, dictionary });
 }
 

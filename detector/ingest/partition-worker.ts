@@ -17,6 +17,7 @@ export interface WorkerDeps {
   readonly receivers: readonly ReceiverPolicy[];
   readonly metrics: DetectorMetrics;
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>;
+  readonly checkpointMs: number;
   /** Epoch milliseconds. */
   readonly now: () => number;
   /** Called after a commit with notifications. */
@@ -24,8 +25,7 @@ export interface WorkerDeps {
   readonly failPoints?: FailPoints | undefined;
 }
 
-/** A commit without news waits for so long or so many messages: each writes a snapshot. */
-const COMMIT_INTERVAL_MS = 1000;
+/** A commit without news waits for `checkpointMs` or so many messages: each writes a snapshot. */
 const COMMIT_MESSAGES = 256;
 
 /**
@@ -62,11 +62,11 @@ export class PartitionWorker {
 
   /** Takes in records in offset order; returns the next offset once something was committed, for the bus. */
   async records(records: readonly BusRecord[]): Promise<bigint | undefined> {
-    const { metrics, now } = this.#deps;
+    const { metrics, now, checkpointMs } = this.#deps;
     const started = performance.now();
     for (const record of records) await this.#take(record);
     metrics.loopBusy.inc((performance.now() - started) / 1000);
-    const due = this.#uncommitted >= COMMIT_MESSAGES || now() - this.#committedAtMs >= COMMIT_INTERVAL_MS;
+    const due = this.#uncommitted >= COMMIT_MESSAGES || now() - this.#committedAtMs >= checkpointMs;
     return this.#transitions.length > 0 || due ? this.commit() : undefined;
   }
 

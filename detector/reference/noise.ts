@@ -18,8 +18,8 @@ export interface Noise {
 }
 
 const CAPACITY = 1024;
-/** Equal shapes differ by 1.3 % at the 99th percentile (research/detection.md section 6), power and clocks add to it. */
-const FLOOR = 0.02;
+/** Equal shapes differ by 1.3 % of the work at the 99th percentile (research/detection.md section 6). */
+const FLOOR = 0.01;
 /**
  * Until the job's own noise is known: in the first seconds under load the GPUs of h200-train throttle one after the
  * other, and differ by 9 % for five steps.

@@ -171,13 +171,14 @@ function java(dir: string, ...main: readonly string[]): [string, ...string[]] {
 }
 
 function serverProperties(dir: string, port: number, controllerPort: number): Record<string, string> {
-  const listeners = `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}`;
+  const listeners = `CLIENTS://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}`;
   return {
     'process.roles': 'broker,controller',
     'node.id': '1',
     'controller.quorum.bootstrap.servers': `127.0.0.1:${controllerPort}`,
     'controller.listener.names': 'CONTROLLER',
-    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
+    'listener.security.protocol.map': 'CLIENTS:PLAINTEXT,CONTROLLER:PLAINTEXT',
+    'inter.broker.listener.name': 'CLIENTS',
     listeners,
     'advertised.listeners': listeners,
     'log.dirs': join(dir, 'data'),

@@ -1,0 +1,97 @@
+import { COLUMN_NAMES, type ColumnName, columnSpec } from '../protocol/columns.js';
+import { type Int64, Int64Column, int64Of } from '../protocol/int64.js';
+import type { JobMeta } from '../protocol/job-meta.js';
+import {
+  type NameColumn,
+  newColumn,
+  type PhaseBatch,
+  type PhaseColumns,
+  type PhaseRow,
+} from '../protocol/phase-batch.js';
+
+/** Rows a message holds at most; well inside MAX_MESSAGE_ROWS. */
+export const MESSAGE_ROWS = 2000;
+
+export type RowFacts = Omit<PhaseRow, 'rank' | 'start_ns' | 'dur_ns'>;
+
+/** Writes rows of one host straight into the columns of its next message: a fleet's worth of rows is too many for objects. */
+export class RowWriter {
+  readonly #meta: JobMeta;
+  readonly #base: Int64;
+  #length = 0;
+  #columns = emptyColumns();
+  /** By column of names: name -> its index. */
+  #names = new Map<string, Map<string, number>>();
+
+  constructor(meta: JobMeta, baseNs: bigint) {
+    this.#meta = meta;
+    this.#base = int64Of(baseNs);
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** A row that starts whole nanoseconds after the base. The writer must not be full. */
+  add(rank: number, startNs: number, durNs: number, facts: RowFacts): void {
+    const i = this.#length++;
+    const columns = this.#columns;
+    columns.rank[i] = rank;
+    const low = this.#base.low + startNs;
+    const carry = Math.floor(low / 4294967296);
+    columns.start_ns.words[2 * i] = low - carry * 4294967296;
+    columns.start_ns.words[2 * i + 1] = this.#base.high + carry;
+    columns.dur_ns.set(i, durNs);
+    for (const name in facts) {
+      const column = columns[name as ColumnName];
+      const value = facts[name as keyof RowFacts] as number | string;
+      if (column instanceof Int64Column) column.set(i, value as number);
+      else if ('indices' in column) column.indices[i] = this.#intern(name, column, value as string);
+      else column[i] = value as number;
+    }
+  }
+
+  /** The rows so far as a message; the writer starts anew. */
+  take(): PhaseBatch {
+    const batch = { meta: this.#meta, length: this.#length, columns: firstRows(this.#columns, this.#length) };
+    this.#length = 0;
+    this.#columns = emptyColumns();
+    this.#names = new Map();
+    return batch;
+  }
+
+  #intern(name: string, column: NameColumn, value: string): number {
+    let known = this.#names.get(name);
+    if (!known) this.#names.set(name, (known = new Map(column.values.map((text, index) => [text, index]))));
+    let index = known.get(value);
+    if (index === undefined) {
+      index = known.size;
+      known.set(value, index);
+      (column.values as string[]).push(value);
+    }
+    return index;
+  }
+}
+
+function emptyColumns(): PhaseColumns {
+  const entries = COLUMN_NAMES.map((name) => {
+    const { type, absent } = columnSpec(name);
+    const column = newColumn(type, MESSAGE_ROWS);
+    // Index 0 stands for the absent name; both words of an int64 at once: right for the -1 and 0 that columns default to.
+    if ('indices' in column) (column.values as string[]).push((absent ?? '') as string);
+    else if (column instanceof Int64Column) column.words.fill((absent ?? 0) as number);
+    else column.fill((absent ?? 0) as number);
+    return [name, column];
+  });
+  return Object.fromEntries(entries) as PhaseColumns;
+}
+
+function firstRows(columns: PhaseColumns, length: number): PhaseColumns {
+  const entries = COLUMN_NAMES.map((name) => {
+    const column = columns[name];
+    if (column instanceof Int64Column) return [name, new Int64Column(column.words.subarray(0, 2 * length))];
+    if ('indices' in column) return [name, { indices: column.indices.subarray(0, length), values: column.values }];
+    return [name, column.subarray(0, length)];
+  });
+  return Object.fromEntries(entries) as PhaseColumns;
+}
