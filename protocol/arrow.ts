@@ -8,6 +8,7 @@ import {
   Int32,
   Int64,
   makeData,
+  makeVector,
   RecordBatch,
   RecordBatchReader,
   Schema,
@@ -67,8 +68,10 @@ export function decodePhases(bytes: Uint8Array): PhaseBatch {
   checkVersion(schema.metadata.get(SCHEMA_KEY));
   const meta = readMeta(schema.metadata.get(JOB_KEY));
   const length = batch?.numRows ?? 0;
+  // The record batch's own children: asking it for vectors costs more than decoding them.
+  const children = new Map(schema.fields.map(({ name }, i) => [name, batch?.data.children[i]]));
   const columns = Object.fromEntries(
-    COLUMN_NAMES.map((name) => [name, fromArrow(name, batch?.getChild(name) ?? null, length)]),
+    COLUMN_NAMES.map((name) => [name, fromArrow(name, children.get(name), length)]),
   ) as PhaseColumns;
   return { meta, length, columns };
 }
@@ -156,32 +159,45 @@ function boolsToArrow(column: Uint8Array, length: number): Data {
   return makeData({ type: new Bool(), length, nullCount: 0, data: bits });
 }
 
-function fromArrow(name: ColumnName, vector: Vector | null, length: number): PhaseColumns[ColumnName] {
+function fromArrow(name: ColumnName, data: Data | undefined, length: number): PhaseColumns[ColumnName] {
   const { type, absent } = columnSpec(name);
-  if (!vector) {
+  if (!data) {
     if (absent === null) throw new PicketError('bad_input', 'required column is missing', { field: name });
     return filled(type, length, absent);
   }
-  const data = vector.data[0];
-  if (data && data.nullCount === 0 && data.offset === 0) {
-    if (type === 'name' && data.type instanceof Dictionary && data.dictionary) return namesFromArrow(data, length);
-    if (data.type.toString() === ARROW_TYPES[type as 'int32']?.toString()) {
-      if (type === 'int64') return Int64Column.over(data.values as BigInt64Array);
-      if (type !== 'bool') return data.values as Int32Array;
-    }
+  if (data.nullCount === 0 && data.offset === 0) {
+    const direct = withoutConversion(type, data, length);
+    if (direct) return direct;
   }
-  return converted(name, type, absent, vector, length);
+  return converted(name, type, absent, makeVector(data), length);
 }
 
-function namesFromArrow(data: Data, length: number): NameColumn {
-  const values = [...(data.dictionary as Vector)].map((value) => String(value ?? ''));
-  return { indices: Int32Array.from((data.values as Int32Array).subarray(0, length)), values };
+/** The column's own memory, where another writer has not chosen another type for it. */
+function withoutConversion(type: ColumnType, data: Data, length: number): PhaseColumns[ColumnName] | undefined {
+  const { values } = data;
+  if (type === 'name') {
+    if (!(data.dictionary && values instanceof Int32Array)) return undefined;
+    return { indices: values, values: Array.from(data.dictionary, (value) => String(value ?? '')) };
+  }
+  if (data.typeId !== ARROW_TYPES[type].typeId) return undefined;
+  if (type === 'bool') return unpacked(values as Uint8Array, length);
+  if (type === 'int64') return values instanceof BigInt64Array ? Int64Column.over(values) : undefined;
+  return values.constructor === ARRAYS[type] ? (values as Int32Array) : undefined;
+}
+
+const ARRAYS = { int32: Int32Array, uint8: Uint8Array, uint32: Uint32Array, float32: Float32Array } as const;
+
+function unpacked(bits: Uint8Array, length: number): Uint8Array {
+  const column = new Uint8Array(length);
+  for (let i = 0; i < length; i++) column[i] = ((bits[i >> 3] as number) >> (i & 7)) & 1;
+  return column;
 }
 
 function filled(type: ColumnType, length: number, absent: number | string): PhaseColumns[ColumnName] {
   if (type === 'name') return { indices: new Int32Array(length), values: [absent as string] };
   const column = newColumn(type, length);
-  // Both words at once: right for the -1 and 0 that the table uses.
+  if (absent === 0) return column;
+  // Both words at once: right for -1, the only other value that the table uses.
   if (column instanceof Int64Column) column.words.fill(absent as number);
   else (column as Int32Array).fill(absent as number);
   return column;

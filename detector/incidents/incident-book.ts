@@ -26,6 +26,7 @@ const MAX_TIMELINE = 50;
 /** Takes in all that holds after a step that began at `now` (event time): opens, updates and resolves; says what changed. */
 export function follow(book: IncidentBook, findings: readonly Finding[], step: number, now: bigint): Transition[] {
   const transitions: Transition[] = [];
+  if (findings.length === 0 && book.size === 0) return transitions;
   const at = timestampOf(now);
   const present = new Set<string>();
   for (const finding of findings) {

@@ -51,6 +51,8 @@ export class Assembler {
   readonly #topology: JobTopology;
   /** By step, in the order of their numbers where it matters. */
   readonly #pending = new Map<number, StepRows>();
+  /** Rows of the step that closed last. */
+  #lastRows = 0;
 
   constructor(topology: JobTopology, state: AssemblerState = newAssemblerState()) {
     this.#topology = topology;
@@ -117,7 +119,7 @@ export class Assembler {
 
   #rowsOf(step: number, offset: bigint): StepRows {
     let rows = this.#pending.get(step);
-    if (!rows) this.#pending.set(step, (rows = new StepRows(step, offset)));
+    if (!rows) this.#pending.set(step, (rows = new StepRows(step, offset, this.#lastRows)));
     return rows;
   }
 
@@ -152,6 +154,7 @@ export class Assembler {
   #closeOne(step: number): ClosedStep {
     const rows = this.#pending.get(step) as StepRows;
     this.#pending.delete(step);
+    this.#lastRows = rows.length;
     const live = [...this.state.live];
     const absent = live.filter((slot) => !rows.slots.has(slot) && (this.state.progress.get(slot) ?? -1) <= step);
     for (const slot of absent) this.state.live.delete(slot);

@@ -19,14 +19,17 @@ export class StepRows {
   readonly slots = new Set<number>();
   #batches: JobBatch[] = [];
   #slotOf = new Map<JobBatch, number>();
-  #refs = new Int32Array(2 * 64);
+  #refs: Int32Array<ArrayBuffer>;
   #count = 0;
-  /** Open addressing over references, by identity: index + 1, 0 is empty. */
-  #table = new Int32Array(256);
+  /** Open addressing over references, by identity: index + 1, 0 is empty. At most half full. */
+  #table: Int32Array<ArrayBuffer>;
 
-  constructor(step: number, offset: bigint) {
+  /** @param expectedRows what the step before had */
+  constructor(step: number, offset: bigint, expectedRows: number) {
     this.step = step;
     this.offset = offset;
+    this.#refs = new Int32Array(2 * Math.max(64, expectedRows));
+    this.#table = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(128, 2 * (expectedRows + 1)))));
   }
 
   get length(): number {

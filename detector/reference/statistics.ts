@@ -1,8 +1,10 @@
 /** Robust statistics over small arrays; NaN values are left out. */
 
 export function sortedKnown(values: ArrayLike<number>): Float64Array {
-  const known = Float64Array.from(values).filter((value) => !Number.isNaN(value));
-  return known.sort();
+  const known = new Float64Array(values.length);
+  let count = 0;
+  for (let i = 0; i < values.length; i++) if (!Number.isNaN(values[i] as number)) known[count++] = values[i] as number;
+  return known.subarray(0, count).sort();
 }
 
 /** Median; of an even number of values the lower of the two middle ones, so that half of the ranks may be slow. */

@@ -1,0 +1,52 @@
+import { createHash } from 'node:crypto';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { PicketError } from '../../protocol/errors.js';
+import type { Incident } from '../../protocol/incident.js';
+import type { Store } from '../store/store.js';
+import { parseIncidentQuery } from './query-parameters.js';
+import { get } from './routes.js';
+
+export interface IncidentRoutesDeps {
+  readonly incidents: Pick<Store, 'incident' | 'listIncidents' | 'job'>;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  /** A job is stale when no data of it has come for this long. */
+  readonly staleAfterMs: number;
+}
+
+export interface IncidentList {
+  readonly items: Incident[];
+  readonly next_cursor: string | null;
+  /** A job that was asked for sends nothing any more: no incident then does not mean that all is well. */
+  readonly stale?: true;
+}
+
+export function incidentRoutes(app: FastifyInstance, deps: IncidentRoutesDeps): void {
+  get(app, '/v1/incidents', async (request) => listIncidents(request.query, deps));
+  get<{ Params: { id: string } }>(app, '/v1/incidents/:id', async (request, reply) => {
+    const incident = deps.incidents.incident(request.params.id);
+    if (!incident) throw new PicketError('not_found', 'there is no such incident');
+    return sendTagged(request, reply, JSON.stringify(incident));
+  });
+}
+
+function listIncidents(query: unknown, { incidents, now, staleAfterMs }: IncidentRoutesDeps): IncidentList {
+  const { filter, cursor, limit } = parseIncidentQuery(query);
+  const jobs = (filter.job ?? []).map((name) => {
+    const job = incidents.job(name);
+    if (!job) throw new PicketError('not_found', `no data of job "${name}" has ever come`);
+    return job;
+  });
+  const stale = jobs.some(({ lastDataMs }) => now() - lastDataMs > staleAfterMs);
+  const { items, nextCursor } = incidents.listIncidents(filter, cursor, limit);
+  return { items, next_cursor: nextCursor ?? null, ...(stale && { stale }) };
+}
+
+/** With an entity tag, so that polling an unchanged incident costs a 304. */
+function sendTagged(request: FastifyRequest, reply: FastifyReply, body: string): FastifyReply {
+  const tag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
+  reply.header('etag', tag).header('cache-control', 'no-cache');
+  const known = (request.headers['if-none-match'] ?? '').split(',').map((each) => each.trim().replace(/^W\//, ''));
+  if (known.includes(tag) || known.includes('*')) return reply.code(304).send();
+  return reply.type('application/json').send(body);
+}

@@ -1,0 +1,59 @@
+import * as z from 'zod';
+import { IncidentKind, IncidentStatus } from '../../protocol/incident.js';
+import { MAX_NAME_CHARS, MAX_RANK } from '../../protocol/limits.js';
+import type { IncidentFilter } from '../store/store.js';
+import { InvalidRequest } from './problem.js';
+
+const DEFAULT_LIMIT = 50;
+const MAX_LIMIT = 200;
+/** Values of one repeated parameter. */
+const MAX_VALUES = 100;
+
+const many = <T extends z.ZodType>(value: T) =>
+  z.preprocess(
+    (given) => (given === undefined || Array.isArray(given) ? given : [given]),
+    z.array(value).max(MAX_VALUES).optional(),
+  );
+const integer = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d{1,9}$/, 'must be a whole number')
+    .transform(Number)
+    .pipe(z.int().min(min).max(max));
+const name = z.string().min(1).max(MAX_NAME_CHARS);
+const time = z.iso
+  .datetime({ offset: true, error: 'must be an RFC 3339 time, such as 2026-01-31T12:00:00Z' })
+  .optional();
+
+/** The parameters of the list of incidents; any other is an error, so that a misspelt filter is not taken for no filter. */
+const IncidentQuery = z
+  .strictObject({
+    status: many(IncidentStatus),
+    kind: many(IncidentKind),
+    job: many(name),
+    rank: many(integer(0, MAX_RANK)),
+    rule: many(name),
+    since: time,
+    until: time,
+    cursor: z.string().max(1024).optional(),
+    limit: integer(1, MAX_LIMIT).default(DEFAULT_LIMIT),
+  })
+  .refine(({ since, until }) => !since || !until || Date.parse(since) <= Date.parse(until), {
+    path: ['until'],
+    message: 'is before since',
+  });
+
+export interface ParsedIncidentQuery {
+  readonly filter: IncidentFilter;
+  readonly cursor: string | undefined;
+  readonly limit: number;
+}
+
+/** Throws `InvalidRequest` naming every parameter that does not fit. */
+export function parseIncidentQuery(query: unknown): ParsedIncidentQuery {
+  const parsed = IncidentQuery.safeParse(query);
+  if (!parsed.success) throw new InvalidRequest(parsed.error);
+  const { cursor, limit, ...given } = parsed.data;
+  const filter = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  return { filter, cursor, limit };
+}

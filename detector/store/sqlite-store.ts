@@ -1,0 +1,203 @@
+import type { TopicPartition } from '../../bus/bus.js';
+import { PicketError } from '../../protocol/errors.js';
+import type { Incident } from '../../protocol/incident.js';
+import { decodeCursor, encodeCursor } from './cursor.js';
+import { epochNsOf, incidentQuery, ranksColumn } from './incident-query.js';
+import { openSqliteFile, type SqliteFile, type SqliteFileOptions } from './sqlite-file.js';
+import { SqliteOutbox } from './sqlite-outbox.js';
+import type { Acquired, Checkpoint, Commit, IncidentFilter, IncidentPage, JobSeen, Store } from './store.js';
+
+export interface SqliteStoreOptions extends SqliteFileOptions {
+  /** Epoch milliseconds; dates changes for retention. */
+  readonly now: () => number;
+}
+
+/** Opens the store and owns its file until `close`. Throws as `openSqliteFile` does. */
+export function openSqliteStore(options: SqliteStoreOptions): Store {
+  const file = openSqliteFile(options);
+  try {
+    return file.run(() => new SqliteStore(file, options.now));
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+class SqliteStore implements Store {
+  readonly outbox: SqliteOutbox;
+  readonly #file: SqliteFile;
+  readonly #now: () => number;
+  readonly #sql: ReturnType<typeof statementsOf>;
+  readonly #cursorKey: Uint8Array;
+  readonly #write: (commit: Commit) => void;
+
+  constructor(file: SqliteFile, now: () => number) {
+    this.#file = file;
+    this.#now = now;
+    this.outbox = new SqliteOutbox(file, now);
+    this.#sql = statementsOf(file);
+    const key = file.db.prepare<[], Uint8Array>("SELECT value FROM secrets WHERE name = 'cursor'").pluck().get();
+    this.#cursorKey = key as Uint8Array;
+    this.#write = file.db.transaction((commit: Commit) => this.#writeAll(commit)).immediate;
+  }
+
+  acquire({ topic, partition }: TopicPartition): Acquired {
+    const row = this.#file.run(() => this.#sql.acquire.get(topic, partition)) as CheckpointRow;
+    return { epoch: Number(row.epoch), checkpoint: checkpointOf(row) };
+  }
+
+  commit(commit: Commit): void {
+    this.#file.run(() => this.#write(commit));
+  }
+
+  checkpoint({ topic, partition }: TopicPartition): Checkpoint | undefined {
+    return checkpointOf(this.#file.run(() => this.#sql.checkpoint.get(topic, partition)));
+  }
+
+  openIncidents(jobs?: readonly string[]): Incident[] {
+    const list = jobs ? JSON.stringify(jobs) : null;
+    return this.#file.run(() => this.#sql.openIncidents.all({ jobs: list }).map(incidentOf));
+  }
+
+  incident(id: string): Incident | undefined {
+    const body = this.#file.run(() => this.#sql.incident.get(id));
+    return body === undefined ? undefined : incidentOf(body);
+  }
+
+  listIncidents(filter: IncidentFilter, cursor: string | undefined, limit: number): IncidentPage {
+    const after = cursor === undefined ? undefined : decodeCursor(this.#cursorKey, filter, cursor);
+    // One more than asked for tells whether a page follows.
+    const { sql, parameters } = incidentQuery(filter, after, limit + 1);
+    const query = () =>
+      this.#file.db
+        .prepare<unknown[], ListRow>(sql)
+        .safeIntegers()
+        .all(...parameters);
+    const rows = this.#file.run(query);
+    const items = rows.slice(0, limit);
+    const last = rows.length > limit ? items.at(-1) : undefined;
+    const position = last && { startedNs: last.started_ns, id: last.id };
+    return {
+      items: items.map(({ body }) => incidentOf(body)),
+      nextCursor: position && encodeCursor(this.#cursorKey, filter, position),
+    };
+  }
+
+  job(name: string): JobSeen | undefined {
+    return this.#file.run(() => this.#sql.job.get(name));
+  }
+
+  prune(maxAgeMs: number, limit: number): number {
+    const before = this.#now() - maxAgeMs;
+    return this.#file.run(
+      () => this.#sql.pruneIncidents.run(before, limit).changes + this.#sql.pruneJobs.run(before, limit).changes,
+    );
+  }
+
+  check(): void {
+    this.#file.run(() => this.#file.db.transaction(() => this.#sql.touch.run()).immediate());
+  }
+
+  close(): void {
+    this.#file.close();
+  }
+
+  #writeAll({ partition, epoch, checkpoint, incidents, notifications, jobs }: Commit): void {
+    const { topic, partition: number } = partition;
+    const { nextOffset, restartOffset, snapshot } = checkpoint;
+    const { changes } = this.#sql.saveCheckpoint.run(nextOffset, restartOffset, snapshot, topic, number, epoch);
+    if (changes === 0)
+      throw new PicketError('conflict', `${topic}/${number} has been taken over since epoch ${epoch}`, {
+        remedy: 'drop what was computed: its new owner computes it again',
+      });
+    const nowMs = this.#now();
+    for (const incident of incidents) this.#sql.saveIncident.run(rowOf(incident, nowMs));
+    for (const notification of notifications) this.outbox.add(notification);
+    for (const { job, run, lastDataMs } of jobs) this.#sql.saveJob.run(job, run, lastDataMs);
+  }
+}
+
+function statementsOf({ db }: SqliteFile) {
+  return {
+    acquire: db
+      .prepare<unknown[], CheckpointRow>(`
+        INSERT INTO checkpoints (topic, partition, epoch) VALUES (?, ?, 1)
+        ON CONFLICT DO UPDATE SET epoch = epoch + 1
+        RETURNING epoch, next_offset, restart_offset, snapshot`)
+      .safeIntegers(),
+    checkpoint: db
+      .prepare<unknown[], CheckpointRow>('SELECT * FROM checkpoints WHERE topic = ? AND partition = ?')
+      .safeIntegers(),
+    saveCheckpoint: db.prepare(`
+      UPDATE checkpoints SET next_offset = ?, restart_offset = ?, snapshot = ?
+      WHERE topic = ? AND partition = ? AND epoch = ?`),
+    // started_ns orders the list: it stays what it was first, or pages would skip.
+    saveIncident: db.prepare(`
+      INSERT INTO incidents (id, kind, job, rule, status, started_ns, ended_ns, changed_ms, ranks, body)
+      VALUES (@id, @kind, @job, @rule, @status, @startedNs, @endedNs, @nowMs, @ranks, @body)
+      ON CONFLICT DO UPDATE SET
+        kind = excluded.kind, job = excluded.job, rule = excluded.rule, status = excluded.status,
+        ended_ns = excluded.ended_ns, changed_ms = excluded.changed_ms, ranks = excluded.ranks, body = excluded.body
+      WHERE body <> excluded.body`),
+    saveJob: db.prepare(`
+      INSERT INTO jobs (name, run, last_data_ms) VALUES (?, ?, ?)
+      ON CONFLICT DO UPDATE SET run = excluded.run, last_data_ms = excluded.last_data_ms
+      WHERE excluded.last_data_ms >= last_data_ms`),
+    openIncidents: db
+      .prepare<unknown[], string>(`
+        SELECT body FROM incidents
+        WHERE status <> 'resolved' AND (@jobs IS NULL OR job IN (SELECT value FROM json_each(@jobs)))
+        ORDER BY started_ns, id`)
+      .pluck(),
+    incident: db.prepare<[string], string>('SELECT body FROM incidents WHERE id = ?').pluck(),
+    job: db.prepare<[string], JobSeen>('SELECT name AS job, run, last_data_ms AS lastDataMs FROM jobs WHERE name = ?'),
+    pruneIncidents: db.prepare(`
+      DELETE FROM incidents WHERE id IN (
+        SELECT id FROM incidents i WHERE status = 'resolved' AND changed_ms < ?
+          AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.incident_id = i.id AND n.waiting)
+        ORDER BY changed_ms LIMIT ?)`),
+    pruneJobs: db.prepare(`
+      DELETE FROM jobs WHERE name IN (
+        SELECT name FROM jobs j WHERE last_data_ms < ? AND NOT EXISTS (SELECT 1 FROM incidents i WHERE i.job = j.name)
+        LIMIT ?)`),
+    // Changes nothing, but takes the write lock and dirties a page as a commit does.
+    touch: db.prepare("UPDATE secrets SET value = value WHERE name = 'cursor'"),
+  };
+}
+
+interface CheckpointRow {
+  readonly epoch: bigint;
+  readonly next_offset: bigint | null;
+  readonly restart_offset: bigint;
+  readonly snapshot: Uint8Array;
+}
+
+interface ListRow {
+  readonly id: string;
+  readonly started_ns: bigint;
+  readonly body: string;
+}
+
+/** Undefined also for a partition that was acquired and never committed. */
+function checkpointOf(row: CheckpointRow | undefined): Checkpoint | undefined {
+  if (!row || row.next_offset === null) return undefined;
+  return { nextOffset: row.next_offset, restartOffset: row.restart_offset, snapshot: row.snapshot };
+}
+
+const incidentOf = (body: string): Incident => JSON.parse(body);
+
+function rowOf(incident: Incident, nowMs: number): Record<string, unknown> {
+  const { id, kind, status, subject, rule, started_at, resolved_at } = incident;
+  return {
+    id,
+    kind,
+    job: subject.job,
+    rule: rule.id,
+    status,
+    startedNs: epochNsOf(started_at),
+    endedNs: resolved_at === null ? null : epochNsOf(resolved_at),
+    nowMs,
+    ranks: ranksColumn(subject.ranks),
+    body: JSON.stringify(incident),
+  };
+}

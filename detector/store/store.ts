@@ -1,0 +1,129 @@
+import type { TopicPartition } from '../../bus/bus.js';
+import type { Incident, IncidentKind, IncidentStatus, Severity } from '../../protocol/incident.js';
+
+/** How far a partition has been read, and the state of its pipeline at that place. */
+export interface Checkpoint {
+  /** The next offset to read. */
+  readonly nextOffset: bigint;
+  /** The oldest offset that is still needed; at most `nextOffset`. */
+  readonly restartOffset: bigint;
+  readonly snapshot: Uint8Array;
+}
+
+/** What a new owner of a partition gets: its fencing epoch, and where the last owner had come to. */
+export interface Acquired {
+  readonly epoch: number;
+  readonly checkpoint: Checkpoint | undefined;
+}
+
+/** A job of which data has come. */
+export interface JobSeen {
+  readonly job: string;
+  /** The latest attempt. */
+  readonly run: string;
+  /** Epoch milliseconds at which its newest rows arrived, by the detector's clock. */
+  readonly lastDataMs: number;
+}
+
+export type NotificationEvent = 'opened' | 'escalated' | 'resolved';
+
+/** A change of an incident that a receiver is to hear of. */
+export interface NewNotification {
+  /** Constant for one change and receiver: what is written or sent twice has one id. */
+  readonly id: string;
+  readonly receiver: string;
+  readonly event: NotificationEvent;
+  /** The incident as it was then. */
+  readonly incident: Incident;
+}
+
+export interface Notification extends NewNotification {
+  /** The severity under which the receiver was last told that the incident fires; null: not told, or told that it is over. */
+  readonly toldSeverity: Severity | null;
+  /** Attempts made so far. */
+  readonly attempts: number;
+}
+
+/** All that one step of a partition's pipeline has produced. */
+export interface Commit {
+  readonly partition: TopicPartition;
+  /** From `acquire`. */
+  readonly epoch: number;
+  readonly checkpoint: Checkpoint;
+  /** Full states, inserted or replaced by id; `started_at` is kept from the first. */
+  readonly incidents: readonly Incident[];
+  /** In the order in which they happened; their incidents are in this commit or an earlier one. */
+  readonly notifications: readonly NewNotification[];
+  readonly jobs: readonly JobSeen[];
+}
+
+/** Any of the values within one field, all fields together; an absent or empty field admits everything. */
+export interface IncidentFilter {
+  readonly status?: readonly IncidentStatus[];
+  readonly kind?: readonly IncidentKind[];
+  readonly job?: readonly string[];
+  readonly rank?: readonly number[];
+  readonly rule?: readonly string[];
+  /** RFC 3339: not resolved before this time. */
+  readonly since?: string;
+  /** RFC 3339: started at this time or earlier. */
+  readonly until?: string;
+}
+
+export interface IncidentPage {
+  readonly items: Incident[];
+  /** Undefined on the last page. */
+  readonly nextCursor: string | undefined;
+}
+
+export type AttemptOutcome =
+  | { readonly state: 'delivered' }
+  /** To be tried again at `retryAtMs`, epoch milliseconds. */
+  | { readonly state: 'failed'; readonly error: string; readonly retryAtMs: number }
+  /** Given up. */
+  | { readonly state: 'dead'; readonly error: string };
+
+export type OutboxCounts = Readonly<Record<'pending' | AttemptOutcome['state'], number>>;
+
+/**
+ * Notifications on their way, in order for each incident and receiver: a later one is not due while an earlier one waits.
+ * Every method may throw `store_unavailable`.
+ */
+export interface Outbox {
+  /** Notifications of a receiver that may be sent now, the longest due first. */
+  due(receiver: string, nowMs: number, limit: number): Notification[];
+  /** Epoch milliseconds at which the next notification of a receiver is due; undefined: none waits. */
+  nextDueMs(receiver: string): number | undefined;
+  recordAttempt(id: string, outcome: AttemptOutcome): void;
+  /** Gives up what waits for any other than these receivers; returns how many. */
+  abandonOthers(receivers: readonly string[]): number;
+  counts(): OutboxCounts;
+}
+
+/** Durable state of a detector. Synchronous; every method may throw `store_unavailable`. */
+export interface Store {
+  readonly outbox: Outbox;
+  /** Takes a partition over: commits under earlier epochs are refused from now on. */
+  acquire(partition: TopicPartition): Acquired;
+  /** Writes everything or nothing. Throws `conflict` when the epoch is not the latest: the caller owns the partition no more. */
+  commit(commit: Commit): void;
+  checkpoint(partition: TopicPartition): Checkpoint | undefined;
+  /** Incidents not resolved, oldest first; of these jobs only, when given. */
+  openIncidents(jobs?: readonly string[]): Incident[];
+  incident(id: string): Incident | undefined;
+  /**
+   * Newest start first. Following `nextCursor` gives every incident that was there at the first page exactly once, whatever is added meanwhile.
+   * Throws `bad_input` for a cursor that this store did not give for this filter.
+   */
+  listIncidents(filter: IncidentFilter, cursor: string | undefined, limit: number): IncidentPage;
+  /** Undefined: no data of the job was ever seen. */
+  job(name: string): JobSeen | undefined;
+  /**
+   * Deletes at most `limit` resolved incidents last changed more than `maxAgeMs` ago, with their notifications once none waits,
+   * and jobs without incidents unseen for as long. Returns how many incidents and jobs: call again while it is not 0. Checkpoints stay.
+   */
+  prune(maxAgeMs: number, limit: number): number;
+  /** Throws `store_unavailable` when nothing can be written. */
+  check(): void;
+  close(): void;
+}

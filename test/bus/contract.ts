@@ -1,0 +1,384 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import type { Bus, BusMessage } from '../../bus/bus.js';
+import { partitionOf } from '../../bus/partition.js';
+import { MAX_MESSAGE_BYTES } from '../../protocol/limits.js';
+import { eventually, gate, Recorder, textOf, within } from './recorder.js';
+
+export interface BusUnderTest {
+  /** Another client of the same log. */
+  connect(): Promise<Bus>;
+  /** Makes the partition lose its records before an offset, as retention does. */
+  trim(topic: string, partition: number, before: bigint): Promise<void>;
+  dispose(): Promise<void>;
+}
+
+const message = (text: string, key = 'job'): BusMessage => ({ key, value: Buffer.from(text) });
+const numbered = (from: number, to: number, key = 'job'): BusMessage[] =>
+  Array.from({ length: to - from }, (_, i) => message(String(from + i), key));
+const texts = (from: number, to: number): string[] => numbered(from, to).map((each) => String(each.value));
+const newName = (): string => `t-${randomUUID()}`;
+
+/** What every bus promises, whichever log is under it. */
+export function busContract(name: string, skip: string | false, start: () => Promise<BusUnderTest>): void {
+  describe(`${name} keeps the contract of a bus`, { skip }, () => {
+    let log: BusUnderTest;
+    let bus: Bus;
+    before(async () => {
+      log = await start();
+      bus = await log.connect();
+    });
+    after(async () => {
+      await bus?.close();
+      await log?.dispose();
+    });
+    const topicOf = async (partitions = 1): Promise<string> => {
+      const topic = newName();
+      await bus.createTopics([{ topic, partitions }]);
+      return topic;
+    };
+    const context = { bus: () => bus, log: () => log, topicOf };
+    sending(context);
+    reading(context);
+    starting(context);
+    resetting(context);
+    sharing(context);
+    failing(context);
+  });
+}
+
+interface Context {
+  bus(): Bus;
+  log(): BusUnderTest;
+  topicOf(partitions?: number): Promise<string>;
+}
+
+function sending({ bus, topicOf }: Context): void {
+  test('a record comes with the key, value and headers it was sent with', async () => {
+    const topic = await topicOf();
+    const producer = await bus().producer();
+    const value = Uint8Array.from({ length: 256 }, (_, i) => i);
+    const headers = { 'content-type': 'application/vnd.apache.arrow.stream', größe: '→' };
+    await producer.send(topic, [{ key: 'job ü', value, headers }, message('')]);
+    const recorder = new Recorder();
+    const consumer = await bus().consumer(newName(), [topic]);
+    await consumer.start(recorder);
+    await recorder.until((r) => r.records_.length === 2, 'both records');
+    const [first, second] = recorder.records_.map(({ record }) => record);
+    assert.deepEqual(
+      { ...first, value: [...(first?.value ?? [])] },
+      { offset: 0n, key: 'job ü', value: [...value], headers },
+    );
+    assert.deepEqual(
+      { ...second, value: [...(second?.value ?? [])] },
+      { offset: 1n, key: 'job', value: [], headers: {} },
+    );
+    await consumer.close();
+  });
+
+  test('sends that overlap keep the order of each key, each in the partition of its key', async () => {
+    const topic = await topicOf(4);
+    const producer = await bus().producer();
+    const keys = ['a', 'b', 'c', 'd', 'e'];
+    const sends = texts(0, 60).map((text, i) => producer.send(topic, [message(text, keys[i % keys.length])]));
+    await Promise.all(sends);
+    const recorder = new Recorder();
+    const consumer = await bus().consumer(newName(), [topic]);
+    await consumer.start(recorder);
+    await recorder.until((r) => r.records_.length === 60, 'all 60 records');
+    for (const [k, key] of keys.entries()) {
+      const own = recorder.records_.filter(({ record }) => record.key === key);
+      assert.deepEqual(
+        own.map(({ record }) => Number(textOf(record))),
+        texts(0, 60)
+          .map(Number)
+          .filter((n) => n % 5 === k),
+      );
+      assert.deepEqual([...new Set(own.map(({ partition }) => partition))], [`${topic}/${partitionOf(key, 4)}`]);
+    }
+    await consumer.close();
+  });
+
+  test('a message over the limit is refused and nothing of its send is written; one just under it is taken', async () => {
+    const topic = await topicOf();
+    const producer = await bus().producer();
+    const sized = (bytes: number): BusMessage => ({ key: 'job', value: new Uint8Array(bytes) });
+    await assert.rejects(producer.send(topic, [message('beside'), sized(MAX_MESSAGE_BYTES)]), {
+      name: 'PicketError',
+      code: 'too_large',
+      message: /topic t-.*key "job".*8388608/,
+    });
+    await producer.send(topic, [sized(MAX_MESSAGE_BYTES - 200), sized(MAX_MESSAGE_BYTES - 200), message('last')]);
+    const recorder = new Recorder();
+    const consumer = await bus().consumer(newName(), [topic]);
+    await consumer.start(recorder);
+    await recorder.until((r) => r.records_.length === 3, 'the three good messages');
+    const sizes = recorder.records_.map(({ record }) => record.value.byteLength);
+    assert.deepEqual(sizes, [MAX_MESSAGE_BYTES - 200, MAX_MESSAGE_BYTES - 200, 4]);
+    await consumer.close();
+  });
+
+  test('topics are created once and not changed by a second wish', async () => {
+    const topic = await topicOf(2);
+    await bus().createTopics([
+      { topic, partitions: 5 },
+      { topic: newName(), partitions: 1 },
+    ]);
+    const recorder = new Recorder();
+    const consumer = await bus().consumer(newName(), [topic]);
+    await consumer.start(recorder);
+    await recorder.until((r) => r.owned.size === 2, 'two partitions');
+    assert.deepEqual(recorder.assignedTo.sort(), [`${topic}/0`, `${topic}/1`]);
+    await consumer.close();
+  });
+}
+
+function reading({ bus, topicOf }: Context): void {
+  test('what is sent while a consumer reads comes in order, and the lag goes to nothing', async (t) => {
+    const topic = await topicOf();
+    const producer = await bus().producer();
+    const hold = gate(t);
+    const recorder = new Recorder({ records: () => hold.opened });
+    const consumer = await bus().consumer(newName(), [topic]);
+    await consumer.start(recorder);
+    for (let i = 0; i < 10; i++) await producer.send(topic, numbered(i * 20, i * 20 + 20));
+    await eventually(() => (consumer.health().lag.get(`${topic}/0`) ?? 0n) > 0n, 'a lag while the handler is busy');
+    hold.open();
+    await recorder.until((r) => r.records_.length === 200, 'all 200 records');
+    assert.deepEqual(recorder.texts, texts(0, 200));
+    await eventually(() => consumer.health().lag.get(`${topic}/0`) === 0n, 'no lag');
+    const { joined, failed, rebalances, offsetResets } = consumer.health();
+    assert.deepEqual(
+      { joined, failed, rebalances, offsetResets },
+      { joined: true, failed: undefined, rebalances: 0, offsetResets: 0 },
+    );
+    await consumer.close();
+  });
+
+  test('an idle consumer shows that it still fetches', async () => {
+    const consumer = await bus().consumer(newName(), [await topicOf()]);
+    await consumer.start(new Recorder());
+    const { lastFetchMs } = consumer.health();
+    await eventually(() => consumer.health().lastFetchMs > lastFetchMs, 'another fetch');
+    await consumer.close();
+  });
+
+  test('closing waits for the call that runs; no other follows', async (t) => {
+    const topic = await topicOf();
+    const producer = await bus().producer();
+    const hold = gate(t);
+    const recorder = new Recorder({ records: () => hold.opened });
+    const consumer = await bus().consumer(newName(), [topic]);
+    await consumer.start(recorder);
+    await producer.send(topic, numbered(0, 1));
+    await recorder.until((r) => r.records_.length === 1, 'the first record');
+    await producer.send(topic, numbered(1, 50));
+    let closed = false;
+    const closing = consumer.close().then(() => {
+      closed = true;
+    });
+    assert.equal(closed, false);
+    hold.open();
+    await within(closing, 'the close');
+    assert.deepEqual(recorder.texts, ['0']);
+    assert.equal(consumer.health().joined, false);
+  });
+}
+
+function starting({ bus, topicOf }: Context): void {
+  test('a group goes on at its committed offset, another at the earliest record', async () => {
+    const topic = await topicOf();
+    const producer = await bus().producer();
+    await producer.send(topic, numbered(0, 10));
+    const group = newName();
+    const first = new Recorder();
+    const consumer = await bus().consumer(group, [topic]);
+    await consumer.start(first);
+    await first.until((r) => r.records_.length === 10, 'all records');
+    await consumer.commit({ topic, partition: 0 }, 6n);
+    await consumer.close();
+    for (const [of, from] of [
+      [group, 6],
+      [newName(), 0],
+    ] as const) {
+      const next = new Recorder();
+      const again = await bus().consumer(of, [topic]);
+      await again.start(next);
+      await next.until((r) => r.texts.at(-1) === '9', 'the last record');
+      assert.deepEqual(next.texts, texts(from, 10));
+      await again.close();
+    }
+  });
+
+  test("the handler's offset counts for more than the committed one, be it before or after", async () => {
+    const topic = await topicOf();
+    const producer = await bus().producer();
+    await producer.send(topic, numbered(0, 10));
+    const group = newName();
+    for (const start of [7n, 2n, 0n]) {
+      const recorder = new Recorder({ assigned: async () => start });
+      const consumer = await bus().consumer(group, [topic]);
+      await consumer.start(recorder);
+      await recorder.until((r) => r.texts.at(-1) === '9', 'the last record');
+      assert.deepEqual(recorder.texts, texts(Number(start), 10));
+      await consumer.commit({ topic, partition: 0 }, 5n);
+      await consumer.close();
+    }
+  });
+
+  test('nothing is delivered before the handler has said where to start', async (t) => {
+    const topic = await topicOf();
+    const producer = await bus().producer();
+    await producer.send(topic, numbered(0, 10));
+    const answer = gate(t);
+    const recorder = new Recorder({ assigned: () => answer.opened.then(() => 4n) });
+    const consumer = await bus().consumer(newName(), [topic]);
+    const started = consumer.start(recorder);
+    await recorder.until((r) => r.owned.size === 1, 'the partition');
+    await producer.send(topic, numbered(10, 12));
+    assert.deepEqual(recorder.texts, []);
+    answer.open();
+    await started;
+    await recorder.until((r) => r.texts.at(-1) === '11', 'the last record');
+    assert.deepEqual(recorder.texts, texts(4, 12));
+    await consumer.close();
+  });
+}
+
+function resetting({ bus, log, topicOf }: Context): void {
+  test('where retention has taken the wanted offset, reading starts at the earliest and the reset is counted', async () => {
+    const topic = await topicOf();
+    const producer = await bus().producer();
+    for (let i = 0; i < 10; i++) await producer.send(topic, numbered(i, i + 1));
+    const group = newName();
+    const consumer = await bus().consumer(group, [topic]);
+    await consumer.start(new Recorder());
+    await consumer.commit({ topic, partition: 0 }, 3n);
+    await consumer.close();
+    await log().trim(topic, 0, 6n);
+    for (const assigned of [undefined, 2n, 1000n]) {
+      const recorder = new Recorder({ assigned: async () => assigned });
+      const again = await bus().consumer(group, [topic]);
+      await again.start(recorder);
+      await recorder.until((r) => r.texts.at(-1) === '9', 'the last record');
+      assert.deepEqual(recorder.texts, texts(6, 10));
+      assert.equal(again.health().offsetResets, 1);
+      await again.close();
+    }
+  });
+
+  test('where retention overtakes a slow reader, it goes on at the earliest and the reset is counted', async (t) => {
+    const topic = await topicOf();
+    const producer = await bus().producer();
+    const hold = gate(t);
+    const recorder = new Recorder({ records: () => hold.opened });
+    const consumer = await bus().consumer(newName(), [topic]);
+    await consumer.start(recorder);
+    await producer.send(topic, numbered(0, 1));
+    await recorder.until((r) => r.records_.length === 1, 'the first record');
+    for (let i = 1; i < 10; i++) await producer.send(topic, numbered(i, i + 1));
+    await log().trim(topic, 0, 7n);
+    hold.open();
+    await recorder.until((r) => r.texts.at(-1) === '9', 'the last record');
+    assert.deepEqual(recorder.texts, ['0', ...texts(7, 10)]);
+    assert.equal(consumer.health().offsetResets, 1);
+    await consumer.close();
+  });
+}
+
+function sharing({ log, bus, topicOf }: Context): void {
+  test('consumers of a group share the partitions, one that comes or goes loses no record', async () => {
+    const topic = await topicOf(4);
+    const producer = await bus().producer();
+    const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+    assert.equal(new Set(keys.map((key) => partitionOf(key, 4))).size, 4);
+    const sendRound = (round: number) =>
+      producer.send(
+        topic,
+        keys.map((key) => message(`${key}${round}`, key)),
+      );
+    const group = newName();
+    const join = async () => {
+      const own = await log().connect();
+      const consumer = await own.consumer(group, [topic]);
+      const recorder: Recorder = new Recorder({
+        records: (partition, records) => consumer.commit(partition, (records.at(-1)?.offset ?? -1n) + 1n),
+      });
+      await consumer.start(recorder);
+      return { recorder, leave: () => own.close() };
+    };
+    const first = await join();
+    await first.recorder.until((r) => r.owned.size === 4, 'all partitions for the only one');
+    await sendRound(0);
+    await first.recorder.until((r) => r.records_.length >= 8, 'the first round');
+    const second = await join();
+    await sendRound(1);
+    await second.recorder.until((r) => r.owned.size === 2, 'half of the partitions');
+    await first.recorder.until((r) => r.owned.size === 2, 'the other half');
+    assert.deepEqual(
+      [...first.recorder.owned, ...second.recorder.owned].sort(),
+      [0, 1, 2, 3].map((p) => `${topic}/${p}`),
+    );
+    await sendRound(2);
+    const seen = () => new Set([...first.recorder.texts, ...second.recorder.texts]);
+    await eventually(() => seen().size === 24, 'three rounds');
+    await first.leave();
+    await second.recorder.until((r) => r.owned.size === 4, 'all partitions for the one that stays');
+    await sendRound(3);
+    await eventually(() => seen().size === 32, 'four rounds');
+    for (const { recorder } of [first, second])
+      for (const partition of [0, 1, 2, 3]) {
+        const offsets = recorder.records_
+          .filter((r) => r.partition === `${topic}/${partition}`)
+          .map((r) => r.record.offset);
+        assert.deepEqual(
+          offsets,
+          [...new Set(offsets)].sort((a, b) => Number(a - b)),
+          'each consumer reads forwards',
+        );
+      }
+    await second.leave();
+  });
+}
+
+function failing({ bus, topicOf }: Context): void {
+  test('a throw of the handler stops the consumer for good, and its health says why', async () => {
+    const topic = await topicOf();
+    const producer = await bus().producer();
+    await producer.send(topic, numbered(0, 3));
+    const group = newName();
+    const recorder = new Recorder({ records: () => Promise.reject(new Error('the store is full')) });
+    const consumer = await bus().consumer(group, [topic]);
+    await consumer.start(recorder);
+    await eventually(() => consumer.health().failed !== undefined && !consumer.health().joined, 'the failure');
+    assert.equal(consumer.health().failed?.message, 'the store is full');
+    const calls = recorder.records_.length;
+    const next = new Recorder();
+    const other = await bus().consumer(group, [topic]);
+    await other.start(next);
+    await next.until((r) => r.records_.length === 3, 'the same records at another consumer');
+    assert.equal(recorder.records_.length, calls);
+    await consumer.close();
+    await other.close();
+  });
+
+  test('a throw of assigned() is as fatal', async () => {
+    const topic = await topicOf();
+    const recorder = new Recorder({ assigned: () => Promise.reject(new Error('no store')) });
+    const consumer = await bus().consumer(newName(), [topic]);
+    await consumer.start(recorder).catch((error: Error) => assert.equal(error.message, 'no store'));
+    await eventually(() => consumer.health().failed?.message === 'no store', 'the failure');
+    await consumer.close();
+  });
+
+  test('a topic that is not there is named, to the sender and to the reader', async () => {
+    const producer = await bus().producer();
+    const expected = { name: 'PicketError', code: 'not_found', message: /no topic t-absent/ };
+    await assert.rejects(producer.send('t-absent', [message('x')]), expected);
+    await assert.rejects(async () => {
+      const consumer = await bus().consumer(newName(), ['t-absent']);
+      await consumer.start(new Recorder());
+    }, expected);
+  });
+}

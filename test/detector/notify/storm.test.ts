@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { pino } from 'pino';
+import { notificationsFor } from '../../../detector/notify/notifications.js';
+import { Sender } from '../../../detector/notify/sender.js';
+import { commitTo, newIncident, temporaryStore } from '../store/support.js';
+import { FakeClock, receiverOf, startHook, until } from './support.js';
+
+const MINUTE_MS = 60_000;
+
+test('fifty incidents at once, and five receivers of which one is well', { timeout: 60_000 }, async (t) => {
+  const { store } = temporaryStore(t);
+  const start = Date.now();
+  const clock = new FakeClock(start);
+  const hooks = {
+    well: await startHook(t, () => ({ status: 200 })),
+    down: await startHook(t, () => ({ status: clock.now() < start + 10 * MINUTE_MS ? 503 : 200 })),
+    busy: await startHook(t, () =>
+      clock.now() < start + 2 * MINUTE_MS ? { status: 429, headers: { 'retry-after': '120' } } : { status: 200 },
+    ),
+    stalled: await startHook(t, () => 'stall'),
+    refusing: await startHook(t, () => ({ status: 400 })),
+  };
+  const receivers = Object.entries(hooks).map(([name, hook]) => receiverOf(name, hook));
+
+  const sent: { name: string; id: string; atMs: number }[] = [];
+  const waiting = new Set<{ name: string; signal: AbortSignal }>();
+  const outcomes = new Map<string, number>();
+  const fetch: typeof globalThis.fetch = async (url, init) => {
+    const { name } = receivers.find((receiver) => receiver.url === url) as { name: string };
+    sent.push({ name, id: new Headers(init?.headers).get('webhook-id') as string, atMs: clock.now() - start });
+    const request = { name, signal: init?.signal as AbortSignal };
+    waiting.add(request);
+    return globalThis.fetch(url, init).finally(() => waiting.delete(request));
+  };
+  const sender = new Sender({
+    outbox: store.outbox,
+    receivers,
+    clock,
+    random: () => 0.5,
+    externalUrl: 'http://picket',
+    log: pino({ enabled: false }),
+    fetch,
+    onAttempt: (name, state) => outcomes.set(`${name} ${state}`, (outcomes.get(`${name} ${state}`) ?? 0) + 1),
+  });
+  const incidents = Array.from({ length: 50 }, (_, i) => newIncident(`incident-${i}`));
+  commitTo(store, {
+    incidents,
+    notifications: incidents.flatMap((each) => notificationsFor(undefined, each, receivers)),
+  });
+
+  sender.start();
+  // Time moves only while every request is answered but those that no answer will come to.
+  const answered = () => [...waiting].every(({ name, signal }) => name === 'stalled' && !signal.aborted);
+  const recorded = () => [...outcomes.values()].reduce((sum, count) => sum + count, 0) + waiting.size === sent.length;
+  while (clock.now() < start + 25 * MINUTE_MS) {
+    await until(() => answered() && recorded(), 'the answers');
+    await setImmediate();
+    if (answered() && recorded()) clock.advanceTo(Math.min(clock.next(), start + 25 * MINUTE_MS));
+  }
+  const closed = sender.close(0);
+  clock.advanceTo(clock.now());
+  await closed;
+
+  const triesOf = (name: string) => {
+    const tries = new Map<string, number[]>();
+    for (const each of sent) if (each.name === name) tries.set(each.id, [...(tries.get(each.id) ?? []), each.atMs]);
+    assert.equal(tries.size, 50);
+    return [...tries.values()];
+  };
+  for (const tries of [...triesOf('well'), ...triesOf('refusing')]) assert.deepEqual(tries, [0]);
+  assert.deepEqual([outcomes.get('well delivered'), outcomes.get('refusing dead')], [50, 50]);
+
+  for (const tries of triesOf('down')) {
+    assert.ok(tries.length <= 12, `${tries.length} tries`);
+    const gaps = tries.slice(1).map((atMs, i) => atMs - (tries[i] as number));
+    for (const [i, gap] of gaps.slice(1).entries()) assert.ok(gap > (gaps[i] as number), `gaps ${gaps}`);
+    assert.ok((tries.at(-1) as number) >= 10 * MINUTE_MS);
+  }
+  assert.equal(outcomes.get('down delivered'), 50);
+
+  const early = sent.filter(({ name, atMs }) => name === 'busy' && atMs < 2 * MINUTE_MS);
+  assert.ok(early.length <= 4 && early.every(({ atMs }) => atMs === 0), 'sent before Retry-After passed');
+  assert.equal(outcomes.get('busy delivered'), 50);
+
+  const stalled = sent.filter(({ name }) => name === 'stalled');
+  assert.equal(stalled[4]?.atMs, 10_000, 'more under way than allowed, or no timeout');
+  assert.equal(outcomes.get('stalled delivered'), undefined);
+});

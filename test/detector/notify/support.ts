@@ -1,0 +1,93 @@
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { TestContext } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import type { Clock } from '../../../detector/notify/clock.js';
+import type { Receiver } from '../../../detector/notify/config.js';
+
+/** A clock that only a test moves. */
+export class FakeClock implements Clock {
+  #now: number;
+  readonly #timers = new Set<{ at: number; callback: () => void }>();
+
+  constructor(now: number) {
+    this.#now = now;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  after(ms: number, callback: () => void): () => void {
+    const timer = { at: this.#now + Math.max(0, ms), callback };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
+  }
+
+  /** Epoch ms of the next timer; Infinity: there is none. */
+  next(): number {
+    return Math.min(Number.POSITIVE_INFINITY, ...[...this.#timers].map(({ at }) => at));
+  }
+
+  advanceTo(now: number): void {
+    while (this.next() <= now) {
+      const at = this.next();
+      this.#now = Math.max(this.#now, at);
+      for (const timer of [...this.#timers]) if (timer.at === at && this.#timers.delete(timer)) timer.callback();
+    }
+    this.#now = now;
+  }
+}
+
+export interface Hook {
+  readonly url: string;
+  readonly requests: { readonly path: string; readonly headers: IncomingHttpHeaders; readonly body: string }[];
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers?: Record<string, string>;
+}
+
+/** A receiver on loopback; it answers as told, `stall`: never. */
+export async function startHook(
+  t: Pick<TestContext, 'after'>,
+  answer: (request: number) => Answer | 'stall',
+): Promise<Hook> {
+  const requests: Hook['requests'] = [];
+  const server = createServer(async (request, response) => {
+    let body = '';
+    for await (const chunk of request.setEncoding('utf8')) body += chunk;
+    requests.push({ path: request.url as string, headers: request.headers, body });
+    const given = answer(requests.length - 1);
+    if (given !== 'stall') response.writeHead(given.status, given.headers).end('thank you');
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, requests };
+}
+
+export const receiverOf = (name: string, hook: Hook, facts: Partial<Receiver> = {}): Receiver => ({
+  name,
+  url: hook.url,
+  headers: {},
+  secrets: [],
+  timeoutMs: 10_000,
+  maxAttempts: 12,
+  minSeverity: 'warning',
+  sendResolved: true,
+  ...facts,
+});
+
+/** Waits for a condition, for ten seconds of real time at most. */
+export async function until(condition: () => boolean, what: string): Promise<void> {
+  const deadline = performance.now() + 10_000;
+  while (!condition()) {
+    if (performance.now() > deadline) throw new Error(`waited in vain for ${what}`);
+    await setImmediate();
+  }
+}

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import Database from 'better-sqlite3';
+import { MIGRATIONS, migrate } from '../../../detector/store/migrations.js';
+import { openSqliteStore } from '../../../detector/store/sqlite-store.js';
+import { PicketError } from '../../../protocol/errors.js';
+import { commitTo, newIncident, newNotification, temporaryFolder } from './support.js';
+
+const tables = (db: Database.Database) =>
+  db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all() as string[];
+
+test('a file of the first version is brought up to date with what it holds', (t) => {
+  const path = join(temporaryFolder(t), 'old.db');
+  const db = new Database(path);
+  migrate(db, MIGRATIONS.slice(0, 1));
+  const incident = newIncident('a');
+  db.prepare("INSERT INTO incidents VALUES ('a', 'straggler', 'llama', 'straggler', 'open', 5, NULL, 0, ',3,', ?)").run(
+    JSON.stringify(incident),
+  );
+  db.prepare("INSERT INTO checkpoints VALUES ('phases', 0, 4, 9, 8, x'01')").run();
+  assert.ok(!tables(db).includes('notifications'));
+  db.close();
+
+  const store = openSqliteStore({ path, now: () => 0 });
+  t.after(() => store.close());
+  assert.deepEqual(store.incident('a'), incident);
+  const { epoch, checkpoint } = store.acquire({ topic: 'phases', partition: 0 });
+  assert.equal(epoch, 5);
+  assert.equal(checkpoint?.restartOffset, 8n);
+  commitTo(store, { epoch, notifications: [newNotification('n', incident)] });
+  assert.equal(store.outbox.counts().pending, 1);
+});
+
+test('versions rise one by one, and the last of them is applied once', (t) => {
+  assert.deepEqual(
+    MIGRATIONS.map(({ version }) => version),
+    MIGRATIONS.map((_, i) => i + 1),
+  );
+  const db = new Database(':memory:');
+  t.after(() => db.close());
+  migrate(db);
+  assert.doesNotThrow(() => migrate(db));
+});
+
+test('a file of a newer Picket is refused and left alone', (t) => {
+  const path = join(temporaryFolder(t), 'new.db');
+  const db = new Database(path);
+  migrate(db, [...MIGRATIONS, { version: 99, name: 'later', sql: 'CREATE TABLE later (x INTEGER) STRICT' }]);
+  db.close();
+  assert.throws(
+    () => openSqliteStore({ path, now: () => 0 }),
+    (error) => error instanceof PicketError && error.code === 'unsupported_version' && error.place.file === path,
+  );
+});
+
+test('a migration that fails leaves the version before it', (t) => {
+  const db = new Database(':memory:');
+  t.after(() => db.close());
+  const broken = {
+    version: 3,
+    name: 'broken',
+    sql: 'CREATE TABLE half (x INTEGER) STRICT; INSERT INTO nowhere VALUES (1)',
+  };
+  assert.throws(() => migrate(db, [...MIGRATIONS, broken]), /nowhere/);
+  assert.ok(tables(db).includes('notifications'));
+  assert.ok(!tables(db).includes('half'));
+  assert.equal(db.prepare('SELECT max(version) FROM schema_migrations').pluck().get(), MIGRATIONS.length);
+});
