@@ -75,6 +75,7 @@ export class Assembler {
     const { rank, step } = batch.columns;
     const counts = again ? newAssemblerState().counts : this.state.counts;
     let rows: StepRows | undefined;
+    let [lastRank, slot] = [-1, -1];
     for (let i = 0; i < batch.length; i++) {
       if (keep && keep[i] === 0) continue;
       counts.rows++;
@@ -83,11 +84,15 @@ export class Assembler {
         counts.late++;
         continue;
       }
-      if (rows?.step !== number) rows = this.#rowsOf(number, offset);
-      const slot = slotOf(this.#topology, rank[i] as number, batch.meta.host);
-      if (!rows.add(source, i)) counts.duplicates++;
-      rows.slots.add(slot);
-      this.#advance(slot, number);
+      // Rows of one rank and step come together: what depends on these two only is done once.
+      if (rows?.step !== number || rank[i] !== lastRank) {
+        if (rows?.step !== number) rows = this.#rowsOf(number, offset);
+        lastRank = rank[i] as number;
+        slot = slotOf(this.#topology, lastRank, batch.meta.host);
+        rows.slots.add(slot);
+        this.#advance(slot, number);
+      }
+      if (!rows.add(source, i, slot)) counts.duplicates++;
     }
   }
 

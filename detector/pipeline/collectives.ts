@@ -20,18 +20,14 @@ export interface CommGroup {
   readonly count: number;
 }
 
-interface Shortest {
-  duration: number;
-  ranks: number;
-  seq: number;
-}
-
 interface Collecting {
   name: string;
   /** slot -> sum of durations */
   sums: Map<number, number>;
-  /** One entry a collective: seq and its phase tell them apart. */
-  shortest: Map<number, Shortest>;
+  /** One entry a collective (seq and phase tell them apart): where its shortest duration and number of ranks stand. */
+  places: Map<number, number>;
+  shortest: number[];
+  reported: number[];
   summedTransfer: number;
   bytes: number;
   firstSlot: number;
@@ -53,7 +49,16 @@ export function addCollective(
   const name = named || `stage ${topology.stages[slot]}`;
   let group = all.get(name);
   if (!group) {
-    group = { name, sums: new Map(), shortest: new Map(), summedTransfer: 0, bytes: 0, firstSlot: slot };
+    group = {
+      name,
+      sums: new Map(),
+      places: new Map(),
+      shortest: [],
+      reported: [],
+      summedTransfer: 0,
+      bytes: 0,
+      firstSlot: slot,
+    };
     all.set(name, group);
   }
   const duration = columns.dur_ns.number(i);
@@ -66,13 +71,14 @@ export function addCollective(
 
 function takeShortest(group: Collecting, source: JobBatch, i: number, duration: number): void {
   const { columns } = source.batch;
-  const seq = columns.seq.number(i);
-  const key = seq * 4096 + (source.phaseIds[columns.phase.indices[i] as number] as number);
-  const known = group.shortest.get(key);
-  if (!known) group.shortest.set(key, { duration, ranks: 1, seq });
-  else {
-    known.ranks++;
-    if (duration < known.duration) known.duration = duration;
+  const key = columns.seq.number(i) * 4096 + (source.phaseIds[columns.phase.indices[i] as number] as number);
+  const place = group.places.get(key);
+  if (place === undefined) {
+    group.places.set(key, group.shortest.push(duration) - 1);
+    group.reported.push(1);
+  } else {
+    group.reported[place] = (group.reported[place] as number) + 1;
+    if (duration < (group.shortest[place] as number)) group.shortest[place] = duration;
   }
 }
 
@@ -88,19 +94,14 @@ export const groupsOf = (all: Collectives, topology: JobTopology): CommGroup[] =
         durations: Float64Array.from(group.sums.values()),
         transfer: transferOf(group),
         bytes: group.bytes,
-        count: group.shortest.size,
+        count: group.shortest.length,
       };
     });
 
+/** A collective that a rank did not report has no known minimum, and so the sum has none. */
 function transferOf(group: Collecting): number {
-  if (group.shortest.size === 0) return group.summedTransfer;
-  let sum = group.summedTransfer;
-  for (const { duration, ranks } of group.shortest.values()) {
-    // A collective that a rank did not report has no known minimum.
-    if (ranks < group.sums.size) return -1;
-    sum += duration;
-  }
-  return sum;
+  if (group.reported.some((ranks) => ranks < group.sums.size)) return -1;
+  return group.shortest.reduce((sum, duration) => sum + duration, group.summedTransfer);
 }
 
 /** How long the others waited for each slot of the group: the median of the others' time in it, less its own. */

@@ -3,7 +3,7 @@ import { BLOCKING_OPS, KIND } from '../../protocol/vocabulary.js';
 import { addCollective, type Collectives, groupsOf } from './collectives.js';
 import type { JobBatch, StepRows } from './step-rows.js';
 import type { BySlot, StepView } from './step-view.js';
-import { type JobTopology, slotOf } from './topology.js';
+import type { JobTopology } from './topology.js';
 
 /** Phases that all ranks sit through on purpose; they are nobody's work. */
 const PAUSES: ReadonlySet<string> = new Set(['checkpoint', 'evaluation']);
@@ -22,8 +22,8 @@ export interface StepEnds {
 /** Decomposes a closed step into own work, gaps and collectives; `ends` moves on to this step. */
 export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds, live: readonly number[]): StepView {
   const totals = newTotals(topology.ranks.length);
-  rows.forEach((source, i) => {
-    addRow(totals, source, i, topology, ends.base);
+  rows.forEach((source, i, slot) => {
+    addRow(totals, source, i, slot, topology, ends.base);
   });
   if (totals.hasWhole) dropParts(totals, topology);
   for (const slot of rows.slots) closeSlot(totals, slot, rows.step, ends);
@@ -40,7 +40,9 @@ export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds,
     graph,
     microbatches,
     launchBound: totals.launchBound,
-    phases: new Map([...totals.phases].map(([id, sums]) => [topology.phaseNames.names[id] as string, sums])),
+    phases: new Map(
+      totals.phases.flatMap((sums, id) => (sums ? [[topology.phaseNames.names[id] as string, sums]] : [])),
+    ),
     commPhases: [...totals.commPhases].map((id) => topology.phaseNames.names[id] as string),
     groups: groupsOf(totals.collectives, topology),
   };
@@ -48,8 +50,8 @@ export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds,
 
 interface Totals {
   work: { compute: BySlot; memory: BySlot; data: BySlot; host: BySlot };
-  /** phase id -> sums */
-  phases: Map<number, BySlot>;
+  /** By phase id. */
+  phases: (BySlot | undefined)[];
   /** phase id -> tokens, each microbatch once */
   phaseTokens: Map<number, BySlot>;
   commPhases: Set<number>;
@@ -72,7 +74,7 @@ const filled = (n: number, value: number): BySlot => new Float64Array(n).fill(va
 function newTotals(n: number): Totals {
   return {
     work: { compute: filled(n, Number.NaN), memory: filled(n, 0), data: filled(n, 0), host: filled(n, 0) },
-    phases: new Map(),
+    phases: [],
     phaseTokens: new Map(),
     commPhases: new Set(),
     collectives: new Map(),
@@ -89,15 +91,13 @@ function newTotals(n: number): Totals {
   };
 }
 
-function addRow(totals: Totals, source: JobBatch, i: number, topology: JobTopology, base: Int64): void {
-  const { columns, meta } = source.batch;
-  const slot = slotOf(topology, columns.rank[i] as number, meta.host);
+function addRow(totals: Totals, source: JobBatch, i: number, slot: number, topology: JobTopology, base: Int64): void {
+  const { columns } = source.batch;
   const phaseId = source.phaseIds[columns.phase.indices[i] as number] as number;
   const phase = topology.phaseNames.names[phaseId] as string;
   const kind = columns.kind[i] as number;
   const duration = columns.dur_ns.number(i);
-  let sums = totals.phases.get(phaseId);
-  if (!sums) totals.phases.set(phaseId, (sums = filled(totals.gap.length, 0)));
+  const sums = (totals.phases[phaseId] ??= filled(totals.gap.length, 0));
   sums[slot] = (sums[slot] as number) + duration;
   if ((columns.graph[i] as number) >= 0) totals.graph[slot] = columns.graph[i] as number;
   if (kind === KIND.host) addHost(totals, slot, phase, duration);
@@ -176,11 +176,11 @@ function addTokens(totals: Totals, source: JobBatch, i: number, slot: number, ph
 
 /** Where a whole phase was sent, its parts would count twice. */
 function dropParts(totals: Totals, topology: JobTopology): void {
-  for (const [id, sums] of totals.phases) {
-    if (!PARTS.has(topology.phaseNames.names[id] as string)) continue;
-    const { compute } = totals.work;
-    for (let slot = 0; slot < sums.length; slot++) compute[slot] = (compute[slot] as number) - (sums[slot] as number);
-  }
+  const { compute } = totals.work;
+  totals.phases.forEach((sums, id) => {
+    if (sums && PARTS.has(topology.phaseNames.names[id] as string))
+      for (let slot = 0; slot < sums.length; slot++) compute[slot] = (compute[slot] as number) - (sums[slot] as number);
+  });
 }
 
 function closeSlot(totals: Totals, slot: number, step: number, ends: StepEnds): void {

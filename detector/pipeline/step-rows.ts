@@ -17,8 +17,9 @@ export class StepRows {
   readonly offset: bigint;
   /** Slots of JobTopology that have sent a row of the step. */
   readonly slots = new Set<number>();
-  #batches: JobBatch[] = [];
-  #slotOf = new Map<JobBatch, number>();
+  readonly #batches: JobBatch[] = [];
+  #lastBatch = 0;
+  /** Batch, row and slot, one after the other. */
   #refs: Int32Array<ArrayBuffer>;
   #count = 0;
   /** Open addressing over references, by identity: index + 1, 0 is empty. At most half full. */
@@ -28,7 +29,7 @@ export class StepRows {
   constructor(step: number, offset: bigint, expectedRows: number) {
     this.step = step;
     this.offset = offset;
-    this.#refs = new Int32Array(2 * Math.max(64, expectedRows));
+    this.#refs = new Int32Array(3 * Math.max(64, expectedRows));
     this.#table = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(128, 2 * (expectedRows + 1)))));
   }
 
@@ -37,39 +38,45 @@ export class StepRows {
   }
 
   /** Adds row i of a batch; false if it replaced one of the same identity. */
-  add(source: JobBatch, i: number): boolean {
+  add(source: JobBatch, i: number, slot: number): boolean {
     if (2 * (this.#count + 1) > this.#table.length) this.#rehash();
     const at = this.#find(source, i);
     const found = (this.#table[at] as number) - 1;
     if (found >= 0) {
-      if (!this.#keepsLongerOpen(found, source, i)) this.#setRef(found, source, i);
+      if (!this.#keepsLongerOpen(found, source, i)) this.#setRef(found, source, i, slot);
       return false;
     }
-    if (2 * this.#count === this.#refs.length) this.#refs = grown(this.#refs);
-    this.#setRef(this.#count, source, i);
+    if (3 * this.#count === this.#refs.length) this.#refs = grown(this.#refs);
+    this.#setRef(this.#count, source, i, slot);
     this.#table[at] = ++this.#count;
     return true;
   }
 
-  forEach(visit: (source: JobBatch, row: number) => void): void {
-    for (let n = 0; n < this.#count; n++)
-      visit(this.#batches[this.#refs[2 * n] as number] as JobBatch, this.#refs[2 * n + 1] as number);
+  forEach(visit: (source: JobBatch, row: number, slot: number) => void): void {
+    for (let n = 0; n < this.#count; n++) visit(this.#batchOf(n), this.#rowOf(n), this.#refs[3 * n + 2] as number);
   }
 
-  #setRef(n: number, source: JobBatch, i: number): void {
-    let slot = this.#slotOf.get(source);
-    if (slot === undefined) {
-      slot = this.#batches.push(source) - 1;
-      this.#slotOf.set(source, slot);
+  #batchOf(n: number): JobBatch {
+    return this.#batches[this.#refs[3 * n] as number] as JobBatch;
+  }
+
+  #rowOf(n: number): number {
+    return this.#refs[3 * n + 1] as number;
+  }
+
+  #setRef(n: number, source: JobBatch, i: number, slot: number): void {
+    if (this.#batches[this.#lastBatch] !== source) {
+      this.#lastBatch = this.#batches.indexOf(source);
+      if (this.#lastBatch < 0) this.#lastBatch = this.#batches.push(source) - 1;
     }
-    this.#refs[2 * n] = slot;
-    this.#refs[2 * n + 1] = i;
+    this.#refs[3 * n] = this.#lastBatch;
+    this.#refs[3 * n + 1] = i;
+    this.#refs[3 * n + 2] = slot;
   }
 
   #keepsLongerOpen(n: number, source: JobBatch, i: number): boolean {
     if (!source.batch.columns.open[i]) return false;
-    const kept = this.#batches[this.#refs[2 * n] as number] as JobBatch;
-    return kept.batch.columns.dur_ns.number(this.#refs[2 * n + 1] as number) > source.batch.columns.dur_ns.number(i);
+    return this.#batchOf(n).batch.columns.dur_ns.number(this.#rowOf(n)) > source.batch.columns.dur_ns.number(i);
   }
 
   /** The table place of the row's identity, or the empty place where it belongs. */
@@ -79,18 +86,14 @@ export class StepRows {
     for (;;) {
       const n = (this.#table[at] as number) - 1;
       if (n < 0) return at;
-      const other = this.#batches[this.#refs[2 * n] as number] as JobBatch;
-      if (sameIdentity(source, i, other, this.#refs[2 * n + 1] as number)) return at;
+      if (sameIdentity(source, i, this.#batchOf(n), this.#rowOf(n))) return at;
       at = (at + 1) & mask;
     }
   }
 
   #rehash(): void {
     this.#table = new Int32Array(2 * this.#table.length);
-    for (let n = 0; n < this.#count; n++) {
-      const source = this.#batches[this.#refs[2 * n] as number] as JobBatch;
-      this.#table[this.#find(source, this.#refs[2 * n + 1] as number)] = n + 1;
-    }
+    for (let n = 0; n < this.#count; n++) this.#table[this.#find(this.#batchOf(n), this.#rowOf(n))] = n + 1;
   }
 }
 
