@@ -1,12 +1,14 @@
 import { type Int64, int64Of } from '../../protocol/int64.js';
 import type { PhaseBatch } from '../../protocol/phase-batch.js';
+import { lowerMedian } from '../reference/statistics.js';
 import { type JobBatch, StepRows } from './step-rows.js';
 import { internName, type JobTopology, mergeMeta, slotOf } from './topology.js';
 
 /**
  * Steps of one job and run, put together by step number, never by time: a skewed clock or an idle partition can neither
- * stall nor skip a step. A step closes when every live rank has sent a later one, or when MAX_LEAD later steps wait
- * behind it (a rank has died), or by `closeSilent`.
+ * stall nor skip a step. A step closes when every live rank has sent a later one. Ranks that a communicator names are
+ * live before they have sent anything, so that hosts may start one after the other. A rank that stays behind is given up
+ * for the step once most of the others, each by its own clock, are LATENESS_NS further on, or too much waits.
  */
 export interface AssemblerState {
   /** slot -> highest step it has sent */
@@ -16,6 +18,8 @@ export interface AssemblerState {
   closedThrough: number;
   /** Highest step that is believed: see `isFarAhead`. */
   frontier: number;
+  /** slot -> start of its newest step, nanoseconds on its own clock */
+  newest: Map<number, number>;
   counts: AssemblerCounts;
 }
 
@@ -28,7 +32,11 @@ export interface AssemblerCounts {
   partialSteps: number;
 }
 
-export const MAX_LEAD_STEPS = 256;
+/** Collectors send seconds of decode steps in one message, and after an outage minutes of their spool. */
+export const LATENESS_NS = 300e9;
+export const MAX_WAITING_STEPS = 4096;
+/** About 600 MB of messages. */
+const MAX_WAITING_ROWS = 4_000_000;
 /** Sampled traces skip hundreds of steps; a lone step further ahead is a broken record until another confirms it. */
 const FAR_STEPS = 1024;
 
@@ -37,6 +45,7 @@ export const newAssemblerState = (): AssemblerState => ({
   live: new Set(),
   closedThrough: -1,
   frontier: -1,
+  newest: new Map(),
   counts: { rows: 0, duplicates: 0, late: 0, farAhead: 0, steps: 0, partialSteps: 0 },
 });
 
@@ -53,6 +62,7 @@ export class Assembler {
   readonly #pending = new Map<number, StepRows>();
   /** Rows of the step that closed last. */
   #lastRows = 0;
+  #waitingRows = 0;
 
   constructor(topology: JobTopology, state: AssemblerState = newAssemblerState()) {
     this.#topology = topology;
@@ -72,7 +82,8 @@ export class Assembler {
    */
   add(batch: PhaseBatch, keep: Uint8Array | null, again: boolean, offset: bigint): void {
     const source = internBatch(batch, this.#topology);
-    const { rank, step } = batch.columns;
+    this.#expectMembers(batch);
+    const { rank, step, start_ns } = batch.columns;
     const counts = again ? newAssemblerState().counts : this.state.counts;
     let rows: StepRows | undefined;
     let [lastRank, slot] = [-1, -1];
@@ -89,10 +100,10 @@ export class Assembler {
         if (rows?.step !== number) rows = this.#rowsOf(number, offset);
         lastRank = rank[i] as number;
         slot = slotOf(this.#topology, lastRank, batch.meta.host);
-        rows.slots.add(slot);
-        this.#advance(slot, number);
+        this.#advance(slot, number, start_ns.number(i), rows);
       }
-      if (!rows.add(source, i, slot)) counts.duplicates++;
+      if (rows.add(source, i, slot)) this.#waitingRows++;
+      else counts.duplicates++;
     }
   }
 
@@ -101,7 +112,7 @@ export class Assembler {
     let complete = this.#completeBelow();
     for (const step of this.#believed()) {
       if (step >= complete) {
-        if (this.#pending.size <= MAX_LEAD_STEPS) return;
+        if (!this.#isOverdue(step)) return;
         yield this.#closeOne(step);
         complete = this.#completeBelow();
       } else yield this.#closeOne(step);
@@ -113,6 +124,22 @@ export class Assembler {
     for (const step of this.#believed()) yield this.#closeOne(step);
     for (const rows of this.#pending.values()) this.state.counts.farAhead += rows.length;
     this.#pending.clear();
+    this.#waitingRows = 0;
+  }
+
+  /** Ranks that communicators name are waited for from the first message on. */
+  #expectMembers({ meta }: PhaseBatch): void {
+    for (const ranks of Object.values(meta.groups))
+      for (const rank of ranks)
+        if (!this.#topology.slotOfRank.has(rank)) this.state.live.add(slotOf(this.#topology, rank, ''));
+  }
+
+  /** A step that some rank has not sent is given up. */
+  #isOverdue(step: number): boolean {
+    if (this.#pending.size > MAX_WAITING_STEPS || this.#waitingRows > MAX_WAITING_ROWS) return true;
+    const starts = (this.#pending.get(step) as StepRows).starts;
+    const leads = [...starts].map(([slot, start]) => (this.state.newest.get(slot) ?? start) - start);
+    return lowerMedian(leads) > LATENESS_NS;
   }
 
   /** Every live rank has sent this step or a later one. */
@@ -128,26 +155,32 @@ export class Assembler {
     return rows;
   }
 
-  #advance(slot: number, step: number): void {
+  #advance(slot: number, step: number, start: number, rows: StepRows): void {
+    if (!rows.starts.has(slot)) rows.starts.set(slot, start);
     const known = this.state.progress.get(slot) ?? -1;
     this.state.live.add(slot);
     if (step <= known && step >= known - FAR_STEPS) return;
     const { frontier } = this.state;
     if (frontier < 0 || step <= frontier + FAR_STEPS) {
       // Also back from a step that only a broken record had reached.
-      this.state.progress.set(slot, step);
+      this.#believe(slot, step, start);
       if (step > frontier) this.state.frontier = step;
     } else if (this.#isConfirmed(slot, step)) {
-      this.state.progress.set(slot, step);
+      this.#believe(slot, step, start);
       this.state.frontier = step;
     }
+  }
+
+  #believe(slot: number, step: number, start: number): void {
+    this.state.progress.set(slot, step);
+    this.state.newest.set(slot, start);
   }
 
   /** A step far ahead is believed once another rank, or the same one in another step, has got there too. */
   #isConfirmed(slot: number, step: number): boolean {
     for (const [other, rows] of this.#pending) {
       if (Math.abs(other - step) > FAR_STEPS) continue;
-      if (other !== step || [...rows.slots].some((one) => one !== slot)) return true;
+      if (other !== step || [...rows.starts.keys()].some((one) => one !== slot)) return true;
     }
     return false;
   }
@@ -160,12 +193,13 @@ export class Assembler {
     const rows = this.#pending.get(step) as StepRows;
     this.#pending.delete(step);
     this.#lastRows = rows.length;
+    this.#waitingRows -= rows.length;
     const live = [...this.state.live];
-    const absent = live.filter((slot) => !rows.slots.has(slot) && (this.state.progress.get(slot) ?? -1) <= step);
+    const absent = live.filter((slot) => !rows.starts.has(slot) && (this.state.progress.get(slot) ?? -1) <= step);
     for (const slot of absent) this.state.live.delete(slot);
     this.state.closedThrough = step;
     this.state.counts.steps++;
-    if (live.some((slot) => !rows.slots.has(slot))) this.state.counts.partialSteps++;
+    if (live.some((slot) => !rows.starts.has(slot))) this.state.counts.partialSteps++;
     return { rows, live };
   }
 }

@@ -26,13 +26,12 @@ export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds,
     addRow(totals, source, i, slot, topology, ends.base);
   });
   if (totals.hasWhole) dropParts(totals, topology);
-  for (const slot of rows.slots) closeSlot(totals, slot, rows.step, ends);
+  for (const slot of rows.starts.keys()) closeSlot(totals, slot, rows.step, ends);
   const { work, gap, stepTime, tokens, graph, microbatches } = totals;
   return {
     step: rows.step,
-    startNs:
-      toBigInt(ends.base) + BigInt(Math.round(Math.min(...[...rows.slots].map((slot) => totals.begin[slot] ?? 0)))),
-    missing: live.filter((slot) => !rows.slots.has(slot)).map((slot) => topology.ranks[slot] as number),
+    startNs: toBigInt(ends.base) + BigInt(totals.first),
+    missing: live.filter((slot) => !rows.starts.has(slot)).map((slot) => topology.ranks[slot] as number),
     work,
     gap,
     stepTime,
@@ -63,6 +62,8 @@ interface Totals {
   microbatches: BySlot;
   /** Time in host phases, which explains gaps between GPU phases. */
   hostTime: BySlot;
+  /** Earliest start of any row. */
+  first: number;
   begin: Float64Array;
   end: Float64Array;
   hasWhole: boolean;
@@ -84,6 +85,7 @@ function newTotals(n: number): Totals {
     graph: filled(n, -1),
     microbatches: filled(n, 1),
     hostTime: filled(n, 0),
+    first: Number.POSITIVE_INFINITY,
     begin: filled(n, Number.POSITIVE_INFINITY),
     end: filled(n, Number.NEGATIVE_INFINITY),
     hasWhole: false,
@@ -100,9 +102,10 @@ function addRow(totals: Totals, source: JobBatch, i: number, slot: number, topol
   const sums = (totals.phases[phaseId] ??= filled(totals.gap.length, 0));
   sums[slot] = (sums[slot] as number) + duration;
   if ((columns.graph[i] as number) >= 0) totals.graph[slot] = columns.graph[i] as number;
+  const start = columns.start_ns.since(i, base);
+  if (start < totals.first) totals.first = start;
   if (kind === KIND.host) addHost(totals, slot, phase, duration);
   else {
-    const start = columns.start_ns.since(i, base);
     if (start < (totals.begin[slot] as number)) totals.begin[slot] = start;
     if (start + duration > (totals.end[slot] as number)) totals.end[slot] = start + duration;
     if (kind === KIND.compute) addCompute(totals, source, i, slot, phaseId, phase, duration);

@@ -15,8 +15,8 @@ export class StepRows {
   readonly step: number;
   /** Of the first message with rows of the step. */
   readonly offset: bigint;
-  /** Slots of JobTopology that have sent a row of the step. */
-  readonly slots = new Set<number>();
+  /** Slots of JobTopology that have sent a row of the step -> start of their first one, nanoseconds as a double. */
+  readonly starts = new Map<number, number>();
   readonly #batches: JobBatch[] = [];
   #lastBatch = 0;
   /** Batch, row and slot, one after the other. */
