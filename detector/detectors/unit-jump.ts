@@ -26,13 +26,14 @@ const PAST_STEPS = 16;
 const CERTAIN_STEPS = 3;
 /** A real slowdown that comes so close to a power of 1,000, three times in a row, is not to be expected. */
 const TOLERANCE = 0.02;
+const FAR = 100;
 
 function step(state: UnitJumpState, { topology, views }: JobWindow): Finding[] {
   const view = views.at(-1) as StepView;
   topology.ranks.forEach((_, slot) => {
     const work = ownWork(view, slot);
     const past = (state.past[slot] ??= newRing(PAST_STEPS));
-    const factor = powerOf1000(work / median(ringValues(past)));
+    const factor = factorOf(work, past);
     state.jumped[slot] = factor === 1 ? 0 : (state.jumped[slot] ?? 0) + 1;
     if (factor === 1 && !Number.isNaN(work)) pushRing(past, work);
     else if (factor !== 1) state.since ??= { step: view.step, startNs: view.startNs, factor };
@@ -60,6 +61,13 @@ function step(state: UnitJumpState, { topology, views }: JobWindow): Finding[] {
       },
     },
   ];
+}
+
+/** The last value tells almost always that nothing happened; only else is the median looked for. */
+function factorOf(work: number, past: Ring): number {
+  const last = past.values[(past.count + PAST_STEPS - 1) % PAST_STEPS] as number;
+  if (past.count === 0 || (work < FAR * last && last < FAR * work)) return 1;
+  return powerOf1000(work / median(ringValues(past)));
 }
 
 /** 1000, 0.001 or another power of it that the ratio is; 1: none. */

@@ -1,8 +1,9 @@
 import { type Int64, int64Of } from '../../protocol/int64.js';
 import type { PhaseBatch } from '../../protocol/phase-batch.js';
+import { BLOCKING_OPS } from '../../protocol/vocabulary.js';
 import { lowerMedian } from '../reference/statistics.js';
 import { type JobBatch, StepRows } from './step-rows.js';
-import { internName, type JobTopology, mergeMeta, slotOf } from './topology.js';
+import { internName, internPhase, type JobTopology, mergeMeta, slotOf } from './topology.js';
 
 /**
  * Steps of one job and run, put together by step number, never by time: a skewed clock or an idle partition can neither
@@ -206,10 +207,11 @@ export class Assembler {
 
 function internBatch(batch: PhaseBatch, topology: JobTopology): JobBatch {
   mergeMeta(topology, batch.meta);
-  const { phase, group } = batch.columns;
+  const { phase, group, op } = batch.columns;
   return {
     batch,
-    phaseIds: Int32Array.from(phase.values, (name) => internName(topology.phaseNames, name)),
+    blocking: Uint8Array.from(op.values, (name) => (BLOCKING_OPS.has(name) ? 1 : 0)),
+    phaseIds: Int32Array.from(phase.values, (name) => internPhase(topology, name)),
     groupIds: Int32Array.from(group.values, (name) => internName(topology.groupNames, name)),
   };
 }

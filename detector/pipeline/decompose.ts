@@ -1,16 +1,9 @@
 import { type Int64, toBigInt } from '../../protocol/int64.js';
-import { BLOCKING_OPS, KIND } from '../../protocol/vocabulary.js';
+import { KIND } from '../../protocol/vocabulary.js';
 import { addCollective, type Collectives, groupsOf } from './collectives.js';
 import type { JobBatch, StepRows } from './step-rows.js';
 import type { BySlot, StepView } from './step-view.js';
-import type { JobTopology } from './topology.js';
-
-/** Phases that all ranks sit through on purpose; they are nobody's work. */
-const PAUSES: ReadonlySet<string> = new Set(['checkpoint', 'evaluation']);
-const DATA: ReadonlySet<string> = new Set(['dataload', 'h2d']);
-/** Parts of a larger compute phase: not counted again where that is there too. */
-const PARTS: ReadonlySet<string> = new Set(['attention', 'mlp', 'moe', 'norm', 'embedding', 'sampling']);
-const WHOLES: ReadonlySet<string> = new Set(['forward', 'prefill', 'decode', 'mixed']);
+import { type JobTopology, TRAIT } from './topology.js';
 
 /** Where each slot's last step ended on its own clock: what gaps between steps are measured from. Plain data. */
 export interface StepEnds {
@@ -42,7 +35,7 @@ export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds,
     phases: new Map(
       totals.phases.flatMap((sums, id) => (sums ? [[topology.phaseNames.names[id] as string, sums]] : [])),
     ),
-    commPhases: [...totals.commPhases].map((id) => topology.phaseNames.names[id] as string),
+    commPhases: totals.commPhases.flatMap((known, id) => (known ? [topology.phaseNames.names[id] as string] : [])),
     groups: groupsOf(totals.collectives, topology),
   };
 }
@@ -53,7 +46,8 @@ interface Totals {
   phases: (BySlot | undefined)[];
   /** phase id -> tokens, each microbatch once */
   phaseTokens: Map<number, BySlot>;
-  commPhases: Set<number>;
+  /** By phase id. */
+  commPhases: boolean[];
   collectives: Collectives;
   gap: BySlot;
   stepTime: BySlot;
@@ -77,7 +71,7 @@ function newTotals(n: number): Totals {
     work: { compute: filled(n, Number.NaN), memory: filled(n, 0), data: filled(n, 0), host: filled(n, 0) },
     phases: [],
     phaseTokens: new Map(),
-    commPhases: new Set(),
+    commPhases: [],
     collectives: new Map(),
     gap: filled(n, Number.NaN),
     stepTime: filled(n, Number.NaN),
@@ -96,7 +90,7 @@ function newTotals(n: number): Totals {
 function addRow(totals: Totals, source: JobBatch, i: number, slot: number, topology: JobTopology, base: Int64): void {
   const { columns } = source.batch;
   const phaseId = source.phaseIds[columns.phase.indices[i] as number] as number;
-  const phase = topology.phaseNames.names[phaseId] as string;
+  const traits = topology.phaseTraits[phaseId] as number;
   const kind = columns.kind[i] as number;
   const duration = columns.dur_ns.number(i);
   const sums = (totals.phases[phaseId] ??= filled(totals.gap.length, 0));
@@ -104,12 +98,12 @@ function addRow(totals: Totals, source: JobBatch, i: number, slot: number, topol
   if ((columns.graph[i] as number) >= 0) totals.graph[slot] = columns.graph[i] as number;
   const start = columns.start_ns.since(i, base);
   if (start < totals.first) totals.first = start;
-  if (kind === KIND.host) addHost(totals, slot, phase, duration);
+  if (kind === KIND.host) addHost(totals, slot, traits, duration);
   else {
     if (start < (totals.begin[slot] as number)) totals.begin[slot] = start;
     if (start + duration > (totals.end[slot] as number)) totals.end[slot] = start + duration;
-    if (kind === KIND.compute) addCompute(totals, source, i, slot, phaseId, phase, duration);
-    else if (kind === KIND.memory) add(DATA.has(phase) ? totals.work.data : totals.work.memory, slot, duration);
+    if (kind === KIND.compute) addCompute(totals, source, i, slot, phaseId, traits);
+    else if (kind === KIND.memory) add(traits & TRAIT.data ? totals.work.data : totals.work.memory, slot, duration);
     else if (kind === KIND.comm) addComm(totals, source, i, slot, phaseId, topology);
   }
 }
@@ -119,10 +113,10 @@ const add = (sums: BySlot, slot: number, value: number): void => {
   sums[slot] = Number.isNaN(known) ? value : known + value;
 };
 
-function addHost(totals: Totals, slot: number, phase: string, duration: number): void {
+function addHost(totals: Totals, slot: number, traits: number, duration: number): void {
   add(totals.hostTime, slot, duration);
-  if (DATA.has(phase)) add(totals.work.data, slot, duration);
-  else if (!PAUSES.has(phase)) add(totals.work.host, slot, duration);
+  if (traits & TRAIT.data) add(totals.work.data, slot, duration);
+  else if (!(traits & TRAIT.pause)) add(totals.work.host, slot, duration);
 }
 
 function addComm(
@@ -134,30 +128,25 @@ function addComm(
   topology: JobTopology,
 ): void {
   const { columns } = source.batch;
-  totals.commPhases.add(phaseId);
-  const op = columns.op.values[columns.op.indices[i] as number] || (topology.phaseNames.names[phaseId] as string);
-  if (BLOCKING_OPS.has(op) && !columns.open[i]) addCollective(totals.collectives, source, i, slot, topology);
+  totals.commPhases[phaseId] = true;
+  const op = columns.op.indices[i] as number;
+  const blocks = columns.op.values[op]
+    ? source.blocking[op]
+    : (topology.phaseTraits[phaseId] as number) & TRAIT.blocking;
+  if (blocks && !columns.open[i]) addCollective(totals.collectives, source, i, slot, topology);
 }
 
-function addCompute(
-  totals: Totals,
-  source: JobBatch,
-  i: number,
-  slot: number,
-  phaseId: number,
-  phase: string,
-  duration: number,
-): void {
+function addCompute(totals: Totals, source: JobBatch, i: number, slot: number, phaseId: number, traits: number): void {
   const { columns } = source.batch;
+  const duration = columns.dur_ns.number(i);
   // Where GPU time is known, the rest of an eager phase is the host launching too slowly.
   const busy = columns.busy_ns.number(i);
   add(totals.work.compute, slot, busy >= 0 ? Math.min(busy, duration) : duration);
   if (busy >= 0 && busy < duration) add(totals.work.host, slot, duration - busy);
-  if (WHOLES.has(phase)) totals.hasWhole = true;
+  if (traits & TRAIT.whole) totals.hasWhole = true;
   const microbatch = columns.microbatch[i] as number;
   if (microbatch >= (totals.microbatches[slot] as number)) totals.microbatches[slot] = microbatch + 1;
-  if ((columns.layer[i] as number) > 0) return;
-  addTokens(totals, source, i, slot, phaseId);
+  if ((columns.layer[i] as number) <= 0) addTokens(totals, source, i, slot, phaseId);
 }
 
 /** Tokens of the step: of serving as every row repeats them, of training summed over a phase's microbatches. */
@@ -181,7 +170,7 @@ function addTokens(totals: Totals, source: JobBatch, i: number, slot: number, ph
 function dropParts(totals: Totals, topology: JobTopology): void {
   const { compute } = totals.work;
   totals.phases.forEach((sums, id) => {
-    if (sums && PARTS.has(topology.phaseNames.names[id] as string))
+    if (sums && (topology.phaseTraits[id] as number) & TRAIT.part)
       for (let slot = 0; slot < sums.length; slot++) compute[slot] = (compute[slot] as number) - (sums[slot] as number);
   });
 }

@@ -5,6 +5,8 @@ export interface JobBatch {
   readonly batch: PhaseBatch;
   readonly phaseIds: Int32Array;
   readonly groupIds: Int32Array;
+  /** By dictionary index of `op`: 1 where nobody can leave before the last has come. */
+  readonly blocking: Uint8Array;
 }
 
 /**

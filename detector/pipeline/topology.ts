@@ -1,4 +1,5 @@
 import type { JobMeta } from '../../protocol/job-meta.js';
+import { BLOCKING_OPS } from '../../protocol/vocabulary.js';
 
 /**
  * Who takes part in a job and run: every rank seen gets a slot, in order of appearance, and arrays are indexed by slot.
@@ -15,6 +16,8 @@ export interface JobTopology {
   /** Names of phases and groups, so that one number means one name for the whole job. */
   phaseNames: NameTable;
   groupNames: NameTable;
+  /** By phase number: TRAIT bits. */
+  phaseTraits: number[];
 }
 
 export interface NameTable {
@@ -33,6 +36,35 @@ export function internName(table: NameTable, name: string): number {
   return id;
 }
 
+/** What the decomposition must know of a phase, looked up by number since it is asked for every row. */
+export const TRAIT = {
+  /** Loading data. */
+  data: 1,
+  /** All ranks sit through it on purpose; it is nobody's work. */
+  pause: 2,
+  /** Part of a larger compute phase: not counted again where that is there too. */
+  part: 4,
+  whole: 8,
+  /** A collective that blocks, where the row does not name its op. */
+  blocking: 16,
+} as const;
+
+const TRAITS: Record<string, number> = {
+  dataload: TRAIT.data,
+  h2d: TRAIT.data,
+  checkpoint: TRAIT.pause,
+  evaluation: TRAIT.pause,
+  ...Object.fromEntries(['attention', 'mlp', 'moe', 'norm', 'embedding', 'sampling'].map((name) => [name, TRAIT.part])),
+  ...Object.fromEntries(['forward', 'prefill', 'decode', 'mixed'].map((name) => [name, TRAIT.whole])),
+  ...Object.fromEntries([...BLOCKING_OPS].map((name) => [name, TRAIT.blocking])),
+};
+
+export function internPhase(topology: JobTopology, name: string): number {
+  const id = internName(topology.phaseNames, name);
+  topology.phaseTraits[id] ??= TRAITS[name] ?? 0;
+  return id;
+}
+
 export const newTopology = (meta: JobMeta): JobTopology => ({
   meta: { ...meta, groups: { ...meta.groups }, ranks: [] },
   slotOfRank: new Map(),
@@ -41,6 +73,7 @@ export const newTopology = (meta: JobMeta): JobTopology => ({
   stages: [],
   phaseNames: newNameTable(),
   groupNames: newNameTable(),
+  phaseTraits: [],
 });
 
 /** Merges a message's facts; the later message wins. */

@@ -1,0 +1,3 @@
+import { benchDetector } from './detector.js';
+
+await benchDetector();
