@@ -25,7 +25,7 @@ import { COLUMN_NAMES, type ColumnName, type ColumnType, columnSpec } from './co
 import { PicketError } from './errors.js';
 import { Int64Column } from './int64.js';
 import { JobMeta } from './job-meta.js';
-import { MAX_MESSAGE_BYTES } from './limits.js';
+import { MAX_MESSAGE_BYTES, MAX_MESSAGE_ROWS } from './limits.js';
 import { type NameColumn, newColumn, type PhaseBatch, type PhaseColumns } from './phase-batch.js';
 
 /*
@@ -193,7 +193,25 @@ function unpacked(bits: Uint8Array, length: number): Uint8Array {
   return column;
 }
 
+/** Columns of one value, as long as any message needed yet: shared, since nobody writes into a decoded batch. */
+const constants = new Map<string, PhaseColumns[ColumnName]>();
+
 function filled(type: ColumnType, length: number, absent: number | string): PhaseColumns[ColumnName] {
+  const key = `${type} ${absent}`;
+  let column = constants.get(key);
+  if (!column || lengthOf(column) < length) {
+    column = newFilled(type, Math.max(length, MAX_MESSAGE_ROWS), absent);
+    constants.set(key, column);
+  }
+  if (column instanceof Int64Column) return new Int64Column(column.words.subarray(0, 2 * length));
+  if ('indices' in column) return { indices: column.indices.subarray(0, length), values: column.values };
+  return column.subarray(0, length);
+}
+
+const lengthOf = (column: PhaseColumns[ColumnName]): number =>
+  'indices' in column ? column.indices.length : column.length;
+
+function newFilled(type: ColumnType, length: number, absent: number | string): PhaseColumns[ColumnName] {
   if (type === 'name') return { indices: new Int32Array(length), values: [absent as string] };
   const column = newColumn(type, length);
   if (absent === 0) return column;

@@ -5,6 +5,7 @@ import type { JobMeta, RankInfo } from './job-meta.js';
 import { cleanName } from './names.js';
 import { type PhaseBatch, type PhaseRow, rowOf } from './phase-batch.js';
 import type { RowFault } from './phase-checks.js';
+import { SampleRow } from './sample.js';
 import { canonicalPhase, KIND, KIND_NAMES, type KindName, kindOfPhase, OPS } from './vocabulary.js';
 
 /*
@@ -24,28 +25,6 @@ export interface LineFacts {
   rank_info?: Omit<RankInfo, 'rank'>;
   groups?: JobMeta['groups'];
 }
-
-const Nanoseconds = z
-  .union([z.int(), z.string().regex(/^-?\d{1,19}$/)])
-  .transform((value) => BigInt(value))
-  .refine((value) => value === BigInt.asIntN(64, value), 'beyond 64 bits');
-
-/** One value of an engine metric or a hardware counter, or an event. */
-export const SampleRow = z.strictObject({
-  time_ns: Nanoseconds,
-  job: z.string().optional(),
-  host: z.string().default(''),
-  rank: z.int().min(-1).default(-1),
-  gpu: z.string().default(''),
-  nic: z.string().default(''),
-  link: z.string().default(''),
-  name: z.string().min(1).transform(cleanName),
-  value: z.number(),
-  unit: z.string().default(''),
-  /** A counter: only its increments mean something. */
-  cumulative: z.boolean().default(false),
-});
-export type SampleRow = z.infer<typeof SampleRow>;
 
 export type JsonlLine =
   | {
@@ -208,7 +187,8 @@ const Groups = z.record(z.string(), z.array(z.int().nonnegative()));
 
 function readGroups(value: unknown): JobMeta['groups'] {
   const parsed = Groups.safeParse(value);
-  if (parsed.success) return parsed.data;
+  if (parsed.success)
+    return Object.fromEntries(Object.entries(parsed.data).map(([name, ranks]) => [cleanName(name), ranks]));
   throw new PicketError('bad_input', 'is not an object of rank lists', {
     field: 'groups',
     remedy: 'write {"tp0":[0,1]}',

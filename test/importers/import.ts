@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { type ImportOptions, type ImportReport, importPaths } from '../../importers/index.js';
-import type { SampleRow } from '../../protocol/jsonl.js';
 import { type PhaseBatch, rowOf } from '../../protocol/phase-batch.js';
+import type { SampleRow } from '../../protocol/sample.js';
 
 export type ImportedRow = ReturnType<typeof rowOf> & { job: string; host: string };
 

@@ -25,6 +25,14 @@ test('records without timing are dropped, the windows do not begin in 1970', asy
   assert.ok(imported.rows.every(({ start_ns }) => start_ns >= T0));
 });
 
+test('one --job for a file with several jobs is refused at the line where the second begins', async (t) => {
+  const lines = [line({ job: 'a' }), line({ job: 'b' })].join('\n');
+  await assert.rejects(importFile(t, 'a.jsonl', lines, { job: 'x' }), {
+    code: 'conflict',
+    message: /a\.jsonl:2: field "job": a second job, "b" beside "a"/,
+  });
+});
+
 test('a good start with a duration of 0 is kept', async (t) => {
   const { rows, report } = await importFile(t, 'a.jsonl', line({ phase: 'gc', dur_ns: 0 }));
   assert.deepEqual([rows[0]?.dur_ns, report.dropped.size], [0n, 0]);

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { KIND } from '../../protocol/vocabulary.js';
-import { droppedOf, folderOf, importAll, importFile } from './import.js';
+import { droppedOf, folderOf, type ImportedRow, importAll, importFile } from './import.js';
 
 const FOLDER = 'fixtures/small-parquet';
 const phases = join(FOLDER, 'phases.parquet');
@@ -33,7 +33,7 @@ test('nanoseconds, tokens, graph and request come through exactly', async () => 
   const { rows } = await importAll(phases, { scenario: 'quiet' });
   const [decode, prefill] = rows.filter(({ rank, phase }) => rank === 1 && phase === 'mlp');
   assert.equal(decode?.start_ns, 1770000000000000101n + 7n + 160n);
-  const work = (row: typeof decode) => [
+  const work = (row: ImportedRow | undefined) => [
     row?.prefill_tokens,
     row?.decode_tokens,
     row?.context_tokens,

@@ -1,0 +1,24 @@
+import * as z from 'zod';
+import { cleanName } from './names.js';
+
+const Nanoseconds = z
+  .union([z.int(), z.string().regex(/^-?\d{1,19}$/)])
+  .transform((value) => BigInt(value))
+  .refine((value) => value === BigInt.asIntN(64, value), 'beyond 64 bits');
+
+/** One value of an engine metric or a hardware counter, or an event. */
+export const SampleRow = z.strictObject({
+  time_ns: Nanoseconds,
+  job: z.string().optional(),
+  host: z.string().default(''),
+  rank: z.int().min(-1).default(-1),
+  gpu: z.string().default(''),
+  nic: z.string().default(''),
+  link: z.string().default(''),
+  name: z.string().min(1).transform(cleanName),
+  value: z.number(),
+  unit: z.string().default(''),
+  /** A counter: only its increments mean something. */
+  cumulative: z.boolean().default(false),
+});
+export type SampleRow = z.infer<typeof SampleRow>;
