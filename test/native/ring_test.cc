@@ -199,8 +199,8 @@ TEST(overwritten_records_are_counted) {
     for (uint64_t i = 0; i < burst; i++, written++) lay(*segment, written, written, uint32_t(written));
     for (;;) {
       Batch batch = take(reader, 1, false, 5);
-      if (batch.drained.count == 0) break;
       lost += batch.drained.lost;
+      if (batch.drained.count == 0) break;
       CHECK_EQ(batch.drained.first, received + lost);
       CHECK_EQ(batch.times[0], batch.drained.first);
       received += batch.drained.count;

@@ -102,7 +102,8 @@ export class KafkaBroker {
     const lines = Object.entries(properties).map(([name, value]) => `${name}=${value}\n`);
     writeFileSync(file, lines.join(''));
     const clusterId = Buffer.from('picket-test-kfk!').toString('base64url');
-    const tool = ['kafka.tools.StorageTool', 'format', '--standalone', '--cluster-id', clusterId, '--config', file];
+    const quorum = 'controller.quorum.voters' in properties ? [] : ['--standalone'];
+    const tool = ['kafka.tools.StorageTool', 'format', ...quorum, '--cluster-id', clusterId, '--config', file];
     const [program, ...args] = java(this.dir, ...tool);
     await promisify(execFile)(program, args);
   }
@@ -211,7 +212,7 @@ async function answers(kafka: Kafka): Promise<boolean> {
 }
 
 /** A port below the range that outgoing connections draw from, so that it is still free at a restart. */
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 12_000);
     const server = createServer();

@@ -25,7 +25,7 @@ test('after a rebalance that was missed all partitions come anew, as another may
   const { gone, come, kept } = assignments.replace(partitions(0, 1), false);
   assert.deepEqual([numbers(gone), numbers(come), numbers(kept)], [[0, 1], [0, 1], []]);
   assert.equal(assignments.isCurrent(zero), false);
-  assert.equal(assignments.get('t', 0)?.position, undefined);
+  assert.equal(assignments.get('t', 0)?.position, 0n);
 });
 
 test('a partition that went and came again is another one', () => {
