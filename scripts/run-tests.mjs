@@ -1,0 +1,57 @@
+#!/usr/bin/env node
+/**
+ * Sets up, lints and runs the tests, all or those under the folders given (`npm test -- test/bus`). The last line is
+ * `N passed, N failed[, N skipped]`, the linter counted as one. Exit 1 where something failed or nothing ran.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = resolve(dirname(fileURLToPath(import.meta.url)), '..');
+const TEST_FILE_TIMEOUT_MS = 600_000;
+
+const run = (program, args) => spawnSync(program, args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] }).status;
+
+function runTests(files) {
+  const totals = join(root, '.cache/test-totals.json');
+  mkdirSync(dirname(totals), { recursive: true });
+  rmSync(totals, { force: true });
+  const options = [
+    '--test',
+    // Two cores are the smallest machine the suite is meant for; node's own default there is one file at a time.
+    '--test-concurrency=2',
+    `--test-timeout=${TEST_FILE_TIMEOUT_MS}`,
+    '--test-reporter=spec',
+    '--test-reporter-destination=stdout',
+    '--test-reporter=./scripts/totals-reporter.mjs',
+    `--test-reporter-destination=${totals}`,
+    '--enable-source-maps',
+  ];
+  if (files.length === 0) return { passed: 0, failed: 0, skipped: [] };
+  const status = run(process.execPath, [...options, ...files]);
+  if (!existsSync(totals)) return { passed: 0, failed: 1, skipped: [] };
+  const counted = JSON.parse(readFileSync(totals, 'utf8'));
+  if (status !== 0 && counted.failed === 0) counted.failed = 1;
+  return counted;
+}
+
+function testFiles(folder) {
+  return readdirSync(join(root, 'dist', folder), { recursive: true })
+    .filter((name) => name.endsWith('.test.js'))
+    .map((name) => join('dist', folder, name))
+    .sort();
+}
+
+function finish({ passed, failed, skipped }) {
+  for (const test of skipped) console.log(`skipped: ${test}`);
+  console.log(`${passed} passed, ${failed} failed${skipped.length > 0 ? `, ${skipped.length} skipped` : ''}`);
+  process.exit(failed > 0 || passed === 0 ? 1 : 0);
+}
+
+const folders = process.argv.slice(2);
+if (run(process.execPath, ['scripts/setup.mjs', 'test']) !== 0) finish({ passed: 0, failed: 1, skipped: [] });
+const linted = run('node_modules/.bin/biome', ['ci', '.', ...(process.stdout.isTTY ? [] : ['--colors=off'])]) === 0;
+if (!linted) console.log('lint failed: `npx biome check --write` mends what it can');
+const counted = runTests((folders.length > 0 ? folders : ['test']).flatMap(testFiles));
+finish({ ...counted, passed: counted.passed + (linted ? 1 : 0), failed: counted.failed + (linted ? 0 : 1) });
