@@ -38,10 +38,14 @@ export interface ConsumerHandler {
 export interface Consumer {
   /** Joins the group and delivers until `close`; resolves once joined. */
   start(handler: ConsumerHandler): Promise<void>;
-  /** Advisory commit of the next offset to read; the handler's own store is what counts. */
+  /**
+   * Advisory commit of the next offset to read; the handler's own store is what counts. Does nothing for a partition that
+   * has gone.
+   */
   commit(partition: TopicPartition, nextOffset: bigint): Promise<void>;
   /** What readiness and metrics ask: is it alive, how far behind, when did it last fetch. */
   health(): ConsumerHealth;
+  /** Waits for the handler call that runs and leaves the group; `revoked` is not called. */
   close(): Promise<void>;
 }
 

@@ -1,7 +1,8 @@
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Bus, Consumer, TopicPartition } from '../bus/bus.js';
-import { type BusOptions, openBus } from '../bus/open.js';
+import { busOptionsOf } from '../bus/config.js';
+import { openBus } from '../bus/open.js';
 import { deadLetterTopic, TOPICS } from '../protocol/topics.js';
 import type { DetectorConfig } from './config.js';
 import type { FailPoints } from './failpoints.js';
@@ -66,7 +67,7 @@ async function open(
   const store = openSqliteStore({ path, synchronous, now });
   onClose('store', () => store.close());
 
-  const bus = await openBus(busOptions(config, log));
+  const bus = await openBus(busOptionsOf(config.bus, (level, message) => log[level]({ part: 'bus' }, message)));
   onClose('bus', () => bus.close());
   await createTopics(bus, config.partitions);
   const producer = await bus.producer();
@@ -212,41 +213,6 @@ async function createTopics(bus: Bus, partitions: number): Promise<void> {
       }),
     ),
   );
-}
-
-function busOptions({ bus }: DetectorConfig, log: Logger): BusOptions {
-  const busLog = (level: 'info' | 'warn' | 'error', message: string): void => log[level]({ part: 'bus' }, message);
-  if (bus.kind === 'embedded') {
-    const { dir, fsync, retention_bytes } = bus;
-    return {
-      kind: 'embedded',
-      dir,
-      log: busLog,
-      ...(fsync && { fsync }),
-      ...(retention_bytes && { retentionBytes: retention_bytes }),
-    };
-  }
-  const { brokers, ssl, sasl, replication_factor } = bus;
-  return {
-    kind: 'kafka',
-    brokers,
-    log: busLog,
-    ...(replication_factor && { replicationFactor: replication_factor }),
-    ...(sasl && { sasl: { mechanism: sasl.mechanism, username: sasl.username, passwordFile: sasl.password_file } }),
-    ...(ssl !== undefined && { ssl: typeof ssl === 'boolean' ? ssl : tlsFiles(ssl) }),
-  };
-}
-
-function tlsFiles(ssl: {
-  ca_file?: string | undefined;
-  cert_file?: string | undefined;
-  key_file?: string | undefined;
-}) {
-  return {
-    ...(ssl.ca_file && { caFile: ssl.ca_file }),
-    ...(ssl.cert_file && { certFile: ssl.cert_file }),
-    ...(ssl.key_file && { keyFile: ssl.key_file }),
-  };
 }
 
 function urlOf(server: FastifyInstance): string {

@@ -1,38 +1,7 @@
-import { LineCounter, parseDocument } from 'yaml';
 import * as z from 'zod';
-import { PicketError } from '../protocol/errors.js';
+import { BusConfig } from '../bus/config.js';
+import { parseYamlConfig } from '../protocol/yaml-config.js';
 import { ReceiverConfigs } from './notify/config.js';
-
-const EmbeddedBus = z.strictObject({
-  kind: z.literal('embedded'),
-  dir: z.string().min(1),
-  fsync: z.enum(['always', 'never']).optional(),
-  /** A partition over this size loses its oldest segments, read or not. */
-  retention_bytes: z.int().positive().optional(),
-});
-
-const KafkaBus = z.strictObject({
-  kind: z.literal('kafka'),
-  brokers: z.array(z.string().min(1)).min(1),
-  ssl: z
-    .union([
-      z.boolean(),
-      z.strictObject({
-        ca_file: z.string().optional(),
-        cert_file: z.string().optional(),
-        key_file: z.string().optional(),
-      }),
-    ])
-    .optional(),
-  sasl: z
-    .strictObject({
-      mechanism: z.enum(['plain', 'scram-sha-256', 'scram-sha-512']),
-      username: z.string(),
-      password_file: z.string(),
-    })
-    .optional(),
-  replication_factor: z.int().positive().optional(),
-});
 
 /** A detector as an operator writes it in YAML. */
 export const DetectorConfig = z.strictObject({
@@ -45,7 +14,7 @@ export const DetectorConfig = z.strictObject({
       external_url: z.url({ protocol: /^https?$/ }).optional(),
     })
     .prefault({}),
-  bus: z.discriminatedUnion('kind', [EmbeddedBus, KafkaBus]),
+  bus: BusConfig,
   /** Consumer group; detectors of one group share the partitions. */
   group: z.string().min(1).default('picket-detector'),
   /** Partitions of topics that do not exist yet. */
@@ -68,34 +37,5 @@ export const DetectorConfig = z.strictObject({
 export type DetectorConfig = z.infer<typeof DetectorConfig>;
 
 /** Parses a detector's configuration. Throws one `bad_config` naming file, line and field of every mistake. */
-export function parseDetectorConfig(text: string, file: string): DetectorConfig {
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true });
-  const [syntax] = document.errors;
-  if (syntax)
-    throw new PicketError('bad_config', syntax.message.split('\n')[0] as string, {
-      file,
-      line: syntax.linePos?.[0].line,
-    });
-  const parsed = DetectorConfig.safeParse(document.toJS() ?? {});
-  if (parsed.success) return parsed.data;
-  const lineOf = (path: readonly PropertyKey[]): number | undefined => {
-    for (let depth = path.length; depth > 0; depth--) {
-      const node = document.getIn(path.slice(0, depth), true) as { range?: [number, number, number] } | undefined;
-      if (node?.range) return lines.linePos(node.range[0]).line;
-    }
-    return undefined;
-  };
-  const [first, ...others] = parsed.error.issues.map((issue) => {
-    const path = issue.code === 'unrecognized_keys' ? [...issue.path, issue.keys[0] as string] : issue.path;
-    const problem = issue.code === 'unrecognized_keys' ? 'is not known' : issue.message;
-    return { problem, line: lineOf(path), field: path.join('.') };
-  });
-  const more = others.map(({ line, field, problem }) => `line ${line ?? '?'} "${field}": ${problem}`).join('; ');
-  throw new PicketError('bad_config', `${first?.problem}${more ? ` (also ${more})` : ''}`, {
-    file,
-    line: first?.line,
-    field: first?.field,
-    remedy: 'see deploy/detector.yaml for a complete example',
-  });
-}
+export const parseDetectorConfig = (text: string, file: string): DetectorConfig =>
+  parseYamlConfig(DetectorConfig, text, file, 'see deploy/detector.yaml for a complete example');

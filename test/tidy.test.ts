@@ -77,7 +77,9 @@ describe('the source tree', () => {
   });
 
   it('leaves nothing unfinished behind', () => {
-    const marks = new RegExp(`\\b(${['TO', 'DO'].join('')}|${['FIX', 'ME'].join('')}|${['X', 'XX'].join('')})\\b|[.]only[(]`);
+    const marks = new RegExp(
+      `\\b(${['TO', 'DO'].join('')}|${['FIX', 'ME'].join('')}|${['X', 'XX'].join('')})\\b|[.]only[(]`,
+    );
     const wrong = all.flatMap(({ path, text }) =>
       text.split('\n').flatMap((line, i) => (marks.test(line) ? [`${path}:${i + 1}`] : [])),
     );

@@ -61,10 +61,12 @@ export class EmbeddedConsumer implements Consumer {
 
   async commit(partition: TopicPartition, nextOffset: bigint): Promise<void> {
     if (!this.#owned.has(nameOf(partition))) return;
-    const { groupDir, fsync } = this.#options;
+    const { groupDir, fsync, log } = this.#options;
     const commit = this.#commits.then(() => commitOffset(groupDir, partition, nextOffset, fsync === 'always'));
-    this.#commits = commit.catch(() => {});
-    await commit;
+    this.#commits = commit.catch((error: Error) => {
+      log('warn', `${groupDir}: offset ${nextOffset} of ${nameOf(partition)} is not committed: ${error.message}`);
+    });
+    await this.#commits;
   }
 
   health(): ConsumerHealth {
@@ -157,9 +159,14 @@ export class EmbeddedConsumer implements Consumer {
 
   /** On a clock of its own: a handler that takes long is when the lag is asked for. */
   async #measureLag(): Promise<void> {
+    const { partitionDir, log } = this.#options;
     for (const owned of this.#owned.values()) {
-      const end = await endOffset(this.#options.partitionDir(owned.partition));
-      if (end !== undefined) owned.lag = end > owned.reader.next ? end - owned.reader.next : 0n;
+      try {
+        const end = await endOffset(partitionDir(owned.partition));
+        if (end !== undefined) owned.lag = end > owned.reader.next ? end - owned.reader.next : 0n;
+      } catch (error) {
+        log('warn', `the lag of ${nameOf(owned.partition)} is not known: ${(error as Error).message}`);
+      }
     }
   }
 

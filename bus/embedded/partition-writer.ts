@@ -114,7 +114,7 @@ export class PartitionWriter {
     if (tail && (await this.#isStill(tail))) return tail;
     await this.#forgetTail();
     const base = (await segmentBases(this.#dir)).at(-1);
-    this.#tail = base === undefined ? await this.#create(0n) : await this.#recover(base);
+    this.#tail = base === undefined ? await this.#create(0n) : await this.#recover(base, tail);
     return this.#tail;
   }
 
@@ -126,8 +126,10 @@ export class PartitionWriter {
   }
 
   /** Finds the end of the last segment and cuts off what a writer that died left unfinished behind it. */
-  async #recover(base: bigint): Promise<Tail> {
+  async #recover(base: bigint, known: Tail | undefined): Promise<Tail> {
     const reader = await SegmentReader.open(this.#dir, base);
+    // Whole records are never cut: what we wrote ourselves need not be read again.
+    if (known?.base === base) reader.skipTo(known.bytes, known.next);
     let frames = await reader.read();
     while (frames.then === 'more') frames = await reader.read();
     await reader.close();
@@ -169,7 +171,7 @@ export class PartitionWriter {
   async #forgetTail(): Promise<void> {
     const tail = this.#tail;
     this.#tail = undefined;
-    await tail?.file.close();
+    await tail?.file.close().catch(() => {});
   }
 }
 

@@ -18,20 +18,35 @@ export class SegmentReader {
   readonly base: bigint;
   readonly path: string;
   readonly #file: FileHandle;
-  /** Byte position and offset of the next frame. */
-  position = 0;
-  next: bigint;
+  #position = 0;
+  #next: bigint;
 
   private constructor(path: string, base: bigint, file: FileHandle) {
     this.path = path;
     this.base = base;
-    this.next = base;
+    this.#next = base;
     this.#file = file;
   }
 
   static async open(dir: string, base: bigint): Promise<SegmentReader> {
     const path = segmentPath(dir, base);
     return new SegmentReader(path, base, await open(path, 'r'));
+  }
+
+  /** Where the next frame begins, in bytes. */
+  get position(): number {
+    return this.#position;
+  }
+
+  /** At least the offset of the next frame. */
+  get next(): bigint {
+    return this.#next;
+  }
+
+  /** Goes on at a frame that is known to begin at `position`. */
+  skipTo(position: number, next: bigint): void {
+    this.#position = position;
+    this.#next = next;
   }
 
   /** The next whole frames, about a mebibyte of them and at least one where there is one. */
@@ -49,14 +64,14 @@ export class SegmentReader {
 
   /** Whole frames of the next `size` bytes, or the size that the first of them needs. */
   async #scan(size: number): Promise<Frames | number> {
-    const { bytesRead, buffer: space } = await this.#file.read(Buffer.allocUnsafe(size), 0, size, this.position);
+    const { bytesRead, buffer: space } = await this.#file.read(Buffer.allocUnsafe(size), 0, size, this.#position);
     const buffer = space.subarray(0, bytesRead);
     const full = bytesRead === size;
     const starts: number[] = [];
     let at = 0;
     while (at < buffer.length) {
       const frame = frameAt(buffer, at);
-      if (frame.state === 'bad' || (frame.state === 'whole' && frameOffset(buffer, at) < this.next))
+      if (frame.state === 'bad' || (frame.state === 'whole' && frameOffset(buffer, at) < this.#next))
         return this.#advance(buffer, starts, at, 'bad');
       if (frame.state === 'partial') {
         if (full && starts.length === 0) return frame.bytes;
@@ -70,8 +85,8 @@ export class SegmentReader {
 
   #advance(buffer: Buffer, starts: readonly number[], at: number, then: Frames['then']): Frames {
     const last = starts.at(-1);
-    if (last !== undefined) this.next = frameOffset(buffer, last) + 1n;
-    this.position += at;
+    if (last !== undefined) this.#next = frameOffset(buffer, last) + 1n;
+    this.#position += at;
     return { buffer, starts, then };
   }
 }

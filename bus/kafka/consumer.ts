@@ -22,7 +22,9 @@ const MAX_WAIT_MS = 200;
 const LAG_CHECK_MS = 5000;
 const JOIN_DEADLINE_MS = 60_000;
 const JOIN_CHECK_MS = 20;
+const COMMIT_WAIT_MS = 2000;
 const OFFSETS_RETRY_MS = 1000;
+
 /**
  * A member of a Kafka consumer group whose offsets are the handler's to keep: each partition is paused when it comes, the
  * handler asked where to start, and only then read. No two calls of the handler ever overlap.
@@ -111,15 +113,15 @@ export class KafkaConsumer implements Consumer {
   }
 
   async commit({ topic, partition }: TopicPartition, nextOffset: bigint): Promise<void> {
-    if (!this.#assignments.get(topic, partition)) return;
-    try {
-      await this.#consumer.commitOffsets([{ topic, partition, offset: String(nextOffset) }]);
-    } catch (error) {
-      this.#log(
-        'warn',
-        `Kafka: offset ${nextOffset} of ${topic}/${partition} not committed: ${(error as Error).message}`,
-      );
-    }
+    if (!this.#assignments.get(topic, partition) || this.#rejoining) return;
+    const offset = String(nextOffset);
+    const commit = this.#consumer.commitOffsets([{ topic, partition, offset }]).catch((error: Error) => {
+      this.#log('warn', `Kafka: offset ${offset} of ${topic}/${partition} is not committed: ${error.message}`);
+    });
+    // The client tries again for long, also where it is no member any more: meanwhile the group would wait for our batch.
+    const enough = new AbortController();
+    await Promise.race([commit, sleep(COMMIT_WAIT_MS, undefined, { signal: enough.signal }).catch(() => {})]);
+    enough.abort();
   }
 
   health(): ConsumerHealth {
@@ -258,7 +260,9 @@ export class KafkaConsumer implements Consumer {
       }
       const last = (records.at(-1) as BusRecord).offset;
       assignment.position = last + 1n;
-      if (!payload.isStale()) payload.resolveOffset(String(last));
+      // Another fetch may have joined a rebalance meanwhile; then the client knows of another position, or of none.
+      if (payload.isStale() || !this.#assignments.isCurrent(assignment)) return false;
+      payload.resolveOffset(String(last));
       return true;
     });
   }

@@ -1,0 +1,45 @@
+import { LineCounter, parseDocument } from 'yaml';
+import type * as z from 'zod';
+import { PicketError } from './errors.js';
+
+/**
+ * Parses a program's YAML configuration. Throws one `bad_config` naming file, line and field of every mistake.
+ *
+ * @param remedy what to do about it, such as which file is a complete example
+ */
+export function parseYamlConfig<S extends z.ZodType>(
+  schema: S,
+  text: string,
+  file: string,
+  remedy: string,
+): z.infer<S> {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true });
+  const [syntax] = document.errors;
+  if (syntax)
+    throw new PicketError('bad_config', syntax.message.split('\n')[0] as string, {
+      file,
+      line: syntax.linePos?.[0].line,
+    });
+  const parsed = schema.safeParse(document.toJS() ?? {});
+  if (parsed.success) return parsed.data;
+  const lineOf = (path: readonly PropertyKey[]): number | undefined => {
+    for (let depth = path.length; depth > 0; depth--) {
+      const node = document.getIn(path.slice(0, depth), true) as { range?: [number, number, number] } | undefined;
+      if (node?.range) return lines.linePos(node.range[0]).line;
+    }
+    return undefined;
+  };
+  const [first, ...others] = parsed.error.issues.map((issue) => {
+    const path = issue.code === 'unrecognized_keys' ? [...issue.path, issue.keys[0] as string] : issue.path;
+    const problem = issue.code === 'unrecognized_keys' ? 'is not known' : issue.message;
+    return { problem, line: lineOf(path), field: path.join('.') };
+  });
+  const more = others.map(({ line, field, problem }) => `line ${line ?? '?'} "${field}": ${problem}`).join('; ');
+  throw new PicketError('bad_config', `${first?.problem}${more ? ` (also ${more})` : ''}`, {
+    file,
+    line: first?.line,
+    field: first?.field,
+    remedy,
+  });
+}
