@@ -207,10 +207,11 @@ export class Assembler {
 
 function internBatch(batch: PhaseBatch, topology: JobTopology): JobBatch {
   mergeMeta(topology, batch.meta);
-  const { phase, group, op } = batch.columns;
+  const { phase, group, op, nic, link } = batch.columns;
   return {
     batch,
     blocking: Uint8Array.from(op.values, (name) => (BLOCKING_OPS.has(name) ? 1 : 0)),
+    namesPorts: [...nic.values, ...link.values].some((name) => name !== ''),
     phaseIds: Int32Array.from(phase.values, (name) => internPhase(topology, name)),
     groupIds: Int32Array.from(group.values, (name) => internName(topology.groupNames, name)),
   };

@@ -18,6 +18,19 @@ export interface CommGroup {
   readonly transfer: number;
   readonly bytes: number;
   readonly count: number;
+  /** Its ranks lie on several hosts. */
+  readonly acrossHosts: boolean;
+  /** The same by operation and message size; only collectives that all ranks reported. */
+  readonly sizes: readonly CommSize[];
+}
+
+export interface CommSize {
+  readonly op: string;
+  /** Of one collective. */
+  readonly bytes: number;
+  count: number;
+  /** Sum of the shortest durations, nanoseconds. */
+  transfer: number;
 }
 
 interface Collecting {
@@ -28,6 +41,8 @@ interface Collecting {
   places: Map<number, number>;
   shortest: number[];
   reported: number[];
+  messageBytes: number[];
+  ops: string[];
   summedTransfer: number;
   bytes: number;
   firstSlot: number;
@@ -55,6 +70,8 @@ export function addCollective(
       places: new Map(),
       shortest: [],
       reported: [],
+      messageBytes: [],
+      ops: [],
       summedTransfer: 0,
       bytes: 0,
       firstSlot: slot,
@@ -76,6 +93,8 @@ function takeShortest(group: Collecting, source: JobBatch, i: number, duration: 
   if (place === undefined) {
     group.places.set(key, group.shortest.push(duration) - 1);
     group.reported.push(1);
+    group.messageBytes.push(columns.bytes.number(i));
+    group.ops.push(columns.op.values[columns.op.indices[i] as number] || '');
   } else {
     group.reported[place] = (group.reported[place] as number) + 1;
     if (duration < (group.shortest[place] as number)) group.shortest[place] = duration;
@@ -95,6 +114,8 @@ export const groupsOf = (all: Collectives, topology: JobTopology): CommGroup[] =
         transfer: transferOf(group),
         bytes: group.bytes,
         count: group.shortest.length,
+        acrossHosts: slots.some((slot) => topology.hosts[slot] !== topology.hosts[slots[0] as number]),
+        sizes: sizesOf(group),
       };
     });
 
@@ -102,6 +123,20 @@ export const groupsOf = (all: Collectives, topology: JobTopology): CommGroup[] =
 function transferOf(group: Collecting): number {
   if (group.reported.some((ranks) => ranks < group.sums.size)) return -1;
   return group.shortest.reduce((sum, duration) => sum + duration, group.summedTransfer);
+}
+
+function sizesOf(group: Collecting): CommSize[] {
+  const sizes: CommSize[] = [];
+  group.shortest.forEach((transfer, place) => {
+    if ((group.reported[place] as number) < group.sums.size) return;
+    const [op, bytes] = [group.ops[place] as string, group.messageBytes[place] as number];
+    const size = sizes.find((known) => known.bytes === bytes && known.op === op);
+    if (size) {
+      size.count++;
+      size.transfer += transfer;
+    } else sizes.push({ op, bytes, count: 1, transfer });
+  });
+  return sizes;
 }
 
 /** How long the others waited for each slot of the group: the median of the others' time in it, less its own. */

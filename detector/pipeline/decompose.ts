@@ -1,6 +1,7 @@
 import { type Int64, toBigInt } from '../../protocol/int64.js';
 import { KIND } from '../../protocol/vocabulary.js';
 import { addCollective, type Collectives, groupsOf } from './collectives.js';
+import { addLaunches, addPort, addServing, newServingTotals, type ServingTotals } from './serving-totals.js';
 import type { JobBatch, StepRows } from './step-rows.js';
 import type { BySlot, StepView } from './step-view.js';
 import { type JobTopology, TRAIT } from './topology.js';
@@ -32,6 +33,11 @@ export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds,
     graph,
     microbatches,
     launchBound: totals.launchBound,
+    serving: totals.serving.facts,
+    requests: totals.serving.requests,
+    launches: totals.serving.launches,
+    busy: totals.serving.busy,
+    ports: [...totals.serving.ports.values()],
     phases: new Map(
       totals.phases.flatMap((sums, id) => (sums ? [[topology.phaseNames.names[id] as string, sums]] : [])),
     ),
@@ -60,6 +66,7 @@ interface Totals {
   first: number;
   begin: Float64Array;
   end: Float64Array;
+  serving: ServingTotals;
   hasWhole: boolean;
   launchBound: boolean;
 }
@@ -82,6 +89,7 @@ function newTotals(n: number): Totals {
     first: Number.POSITIVE_INFINITY,
     begin: filled(n, Number.POSITIVE_INFINITY),
     end: filled(n, Number.NEGATIVE_INFINITY),
+    serving: newServingTotals(n),
     hasWhole: false,
     launchBound: false,
   };
@@ -102,6 +110,8 @@ function addRow(totals: Totals, source: JobBatch, i: number, slot: number, topol
   else {
     if (start < (totals.begin[slot] as number)) totals.begin[slot] = start;
     if (start + duration > (totals.end[slot] as number)) totals.end[slot] = start + duration;
+    if (source.namesPorts) addPort(totals.serving, source, i, topology.hosts[slot] as string, duration);
+    if (kind === KIND.step) addServing(totals.serving, source, i, slot);
     if (kind === KIND.compute) addCompute(totals, source, i, slot, phaseId, traits);
     else if (kind === KIND.memory) add(traits & TRAIT.data ? totals.work.data : totals.work.memory, slot, duration);
     else if (kind === KIND.comm) addComm(totals, source, i, slot, phaseId, topology);
@@ -146,7 +156,10 @@ function addCompute(totals: Totals, source: JobBatch, i: number, slot: number, p
   if (traits & TRAIT.whole) totals.hasWhole = true;
   const microbatch = columns.microbatch[i] as number;
   if (microbatch >= (totals.microbatches[slot] as number)) totals.microbatches[slot] = microbatch + 1;
-  if ((columns.layer[i] as number) <= 0) addTokens(totals, source, i, slot, phaseId);
+  addLaunches(totals.serving, source, i, slot, busy);
+  if ((columns.layer[i] as number) > 0) return;
+  addTokens(totals, source, i, slot, phaseId);
+  addServing(totals.serving, source, i, slot);
 }
 
 /** Tokens of the step: of serving as every row repeats them, of training summed over a phase's microbatches. */

@@ -7,6 +7,8 @@ export interface JobBatch {
   readonly groupIds: Int32Array;
   /** By dictionary index of `op`: 1 where nobody can leave before the last has come. */
   readonly blocking: Uint8Array;
+  /** Some row names a NIC or link. */
+  readonly namesPorts: boolean;
 }
 
 /**

@@ -7,6 +7,32 @@ export type WorkClass = (typeof WORK_CLASSES)[number];
 /** A value a slot of JobTopology; NaN where the rank sent nothing. Times are nanoseconds. */
 export type BySlot = Float64Array;
 
+/** What a serving step works on, as its rows say, and the state of the engine. By slot; NaN unknown. */
+export const SERVING_FACTS = [
+  'prefill_tokens',
+  'decode_tokens',
+  'context_tokens',
+  'batch',
+  'kv_usage',
+  'running',
+  'waiting',
+  'preempted',
+  'cached_tokens',
+  'recomputed_tokens',
+] as const;
+export type ServingFact = (typeof SERVING_FACTS)[number];
+
+/** Traffic of one NIC or link in a step. */
+export interface PortTraffic {
+  readonly host: string;
+  /** '' where the row names none. */
+  readonly nic: string;
+  readonly link: string;
+  bytes: number;
+  /** Time of the transfers, nanoseconds. */
+  time: number;
+}
+
 /** One closed step, decomposed: what every detector looks at. Plain data: the last ones go into snapshots. */
 export interface StepView {
   readonly step: number;
@@ -29,6 +55,13 @@ export interface StepView {
   readonly microbatches: BySlot;
   /** A serving step launched kernel by kernel whose GPU time is unknown: its compute phases measure launch gaps. */
   readonly launchBound: boolean;
+  readonly serving: Readonly<Record<ServingFact, BySlot>>;
+  /** Requests that rows name -> prefill tokens worked on for them in this step. */
+  readonly requests: ReadonlyMap<string, number>;
+  /** Kernels launched, and GPU time inside compute phases; NaN where no row says. */
+  readonly launches: BySlot;
+  readonly busy: BySlot;
+  readonly ports: readonly PortTraffic[];
   /** Sum of a phase's durations, by phase name. */
   readonly phases: ReadonlyMap<string, BySlot>;
   /** Which of them are communication. */

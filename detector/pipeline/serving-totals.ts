@@ -1,0 +1,65 @@
+import { Int64Column } from '../../protocol/int64.js';
+import type { JobBatch } from './step-rows.js';
+import { type BySlot, type PortTraffic, SERVING_FACTS, type ServingFact } from './step-view.js';
+
+/** What a step's rows say of the work itself, of the engine and of the ports, while they are read. */
+export interface ServingTotals {
+  facts: Record<ServingFact, BySlot>;
+  requests: Map<string, number>;
+  launches: BySlot;
+  busy: BySlot;
+  ports: Map<string, PortTraffic>;
+}
+
+const unknown = (n: number): BySlot => new Float64Array(n).fill(Number.NaN);
+
+export const newServingTotals = (n: number): ServingTotals => ({
+  facts: Object.fromEntries(SERVING_FACTS.map((name) => [name, unknown(n)])) as Record<ServingFact, BySlot>,
+  requests: new Map(),
+  launches: unknown(n),
+  busy: unknown(n),
+  ports: new Map(),
+});
+
+/** Every row of a step repeats what the step works on: the largest known value counts. */
+export function addServing(totals: ServingTotals, { batch: { columns } }: JobBatch, i: number, slot: number): void {
+  for (const name of SERVING_FACTS) {
+    const column = columns[name];
+    const value = column instanceof Int64Column ? column.number(i) : (column[i] as number);
+    const known = totals.facts[name];
+    if (value >= 0 && !(value <= (known[slot] as number))) known[slot] = value;
+  }
+  const request = columns.request.values[columns.request.indices[i] as number];
+  if (!request) return;
+  const tokens = Math.max(0, columns.prefill_tokens[i] as number);
+  totals.requests.set(request, Math.max(totals.requests.get(request) ?? 0, tokens));
+}
+
+export function addLaunches(
+  totals: ServingTotals,
+  { batch: { columns } }: JobBatch,
+  i: number,
+  slot: number,
+  busy: number,
+): void {
+  const launches = columns.launches[i] as number;
+  if (launches >= 0) totals.launches[slot] = (totals.launches[slot] || 0) + launches;
+  if (busy >= 0) totals.busy[slot] = (totals.busy[slot] || 0) + busy;
+}
+
+export function addPort(
+  totals: ServingTotals,
+  { batch: { columns } }: JobBatch,
+  i: number,
+  host: string,
+  time: number,
+): void {
+  const nic = columns.nic.values[columns.nic.indices[i] as number] ?? '';
+  const link = columns.link.values[columns.link.indices[i] as number] ?? '';
+  if (!nic && !link) return;
+  const key = `${host}/${nic}/${link}`;
+  let port = totals.ports.get(key);
+  if (!port) totals.ports.set(key, (port = { host, nic, link, bytes: 0, time: 0 }));
+  port.bytes += Math.max(0, columns.bytes.number(i));
+  port.time += time;
+}
