@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * Sets up, lints and runs the tests, all or those under the folders given (`npm test -- test/bus`). The last line is
+ * Sets up, lints and runs the tests, all or those under the paths given (`npm test -- test/bus`). The last line is
  * `N passed, N failed[, N skipped]`, the linter counted as one. Exit 1 where something failed or nothing ran.
  */
 import { spawnSync } from 'node:child_process';
@@ -36,10 +36,13 @@ function runTests(files) {
   return counted;
 }
 
-function testFiles(folder) {
-  return readdirSync(join(root, 'dist', folder), { recursive: true })
+/** The built tests whose source lies at or under one of the paths; all where none is given. */
+function testFiles(paths) {
+  const wanted = paths.map((path) => join('dist', path).replace(/\.ts$/, '.js'));
+  return readdirSync(join(root, 'dist/test'), { recursive: true })
     .filter((name) => name.endsWith('.test.js'))
-    .map((name) => join('dist', folder, name))
+    .map((name) => join('dist/test', name))
+    .filter((file) => wanted.length === 0 || wanted.some((path) => file.startsWith(path)))
     .sort();
 }
 
@@ -49,9 +52,8 @@ function finish({ passed, failed, skipped }) {
   process.exit(failed > 0 || passed === 0 ? 1 : 0);
 }
 
-const folders = process.argv.slice(2);
 if (run(process.execPath, ['scripts/setup.mjs', 'test']) !== 0) finish({ passed: 0, failed: 1, skipped: [] });
 const linted = run('node_modules/.bin/biome', ['ci', '.', ...(process.stdout.isTTY ? [] : ['--colors=off'])]) === 0;
 if (!linted) console.log('lint failed: `npx biome check --write` mends what it can');
-const counted = runTests((folders.length > 0 ? folders : ['test']).flatMap(testFiles));
+const counted = runTests(testFiles(process.argv.slice(2)));
 finish({ ...counted, passed: counted.passed + (linted ? 1 : 0), failed: counted.failed + (linted ? 0 : 1) });

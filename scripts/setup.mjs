@@ -82,6 +82,12 @@ function linkProgram() {
   symlinkSync(target, link);
 }
 
+/** The fence library and the reader of its rings: only the collector's tests need them here. */
+function buildNative() {
+  say('building native/ (fence library, ring reader and their tests) with make and g++');
+  run('make', ['-s', '-C', 'native', 'addon', 'tests', 'sanitized']);
+}
+
 const parts = process.argv.slice(2);
 if (parts.some((part) => part !== 'test') || parts.length > 1) {
   console.error('usage: setup.mjs [test]');
@@ -96,6 +102,11 @@ try {
   process.exit(1);
 }
 if (parts.includes('test')) {
+  try {
+    buildNative();
+  } catch (error) {
+    say(`not available: the native parts, because ${error.message}; the tests that need them will fail`);
+  }
   const missing = installKafkaJars(root, say);
   if (missing) say(`not available: Kafka for the tests, because ${missing}; the tests that need it will be skipped`);
 }

@@ -81,9 +81,9 @@ class Directory {
 
 #define CHECK(condition) check::equal(bool(condition), true, #condition, __FILE__, __LINE__)
 #define CHECK_EQ(a, b) check::equal(a, b, #a, __FILE__, __LINE__)
-#define TEST(name)                                                \
-  static void test_##name();                                      \
-  static check::Register register_##name(#name, test_##name);     \
+#define TEST(name)                                            \
+  static void test_##name();                                  \
+  static check::Register register_##name(#name, test_##name); \
   static void test_##name()
 #define MAIN() \
   int main(int count, char** arguments) { return check::run_all(count > 1 ? arguments[1] : ""); }

@@ -47,7 +47,8 @@ struct Cuda {
   // Null without a GPU; otherwise its context is current.
   static Cuda* open() {
     std::string error;
-    const picket::CudaDriver* base = picket::CudaDriver::load(&error);
+    bool installed;
+    const picket::CudaDriver* base = picket::CudaDriver::load(&error, &installed);
     picket::CuDevice device;
     if (!base || base->init(0) != 0 || base->device_get(&device, 0) != 0) return nullptr;
     auto* cuda = new Cuda;

@@ -157,9 +157,10 @@ TEST(captured_fences_replay_exactly) {
     driver.join();
     CHECK_EQ(seen.count + rig.reader->fences_lost(), uint64_t(replays) * 6);
     CHECK_EQ(rig.reader->fences_lost(), 0u);
-    std::printf("  form %d: %d replays, %llu records, attention median %llu ns (2000 and 4000 asked), mlp %llu (3000)\n", form,
-                replays, (unsigned long long)seen.count, (unsigned long long)median(seen.durations[rig.attention]),
-                (unsigned long long)median(seen.durations[rig.mlp]));
+    std::printf(
+        "  form %d: %d replays, %llu records, attention median %llu ns (2000 and 4000 asked), mlp %llu (3000)\n", form,
+        replays, (unsigned long long)seen.count, (unsigned long long)median(seen.durations[rig.attention]),
+        (unsigned long long)median(seen.durations[rig.mlp]));
     // A side fence may stamp up to a microsecond late at either end.
     CHECK(brief || std::llabs(int64_t(median(seen.durations[rig.mlp])) - 3000) < 3000);
   }
@@ -195,8 +196,10 @@ TEST(begun_phase_is_seen_while_it_hangs) {
     };
     void* graph = captured ? cuda->capture(stream, work) : nullptr;
     uint64_t start = monotonic_ns();
-    if (captured) CHECK_EQ(cuda->graph_launch(graph, stream), 0);
-    else work();
+    if (captured)
+      CHECK_EQ(cuda->graph_launch(graph, stream), 0);
+    else
+      work();
     Seen seen;
     CHECK(check::eventually([&] { return drain(rig, seen); }));
     uint64_t after = monotonic_ns() - start;
@@ -254,8 +257,8 @@ TEST(durations_agree_with_cuda_events) {
     }
     auto event = int64_t(median(events)), fence = int64_t(median(eager.durations[rig.mlp])),
          side = int64_t(median(captured.durations[rig.mlp]));
-    std::printf("  spin %llu ns: CUDA events %lld, fences eager %lld, side in a graph %lld\n", (unsigned long long)asked,
-                (long long)event, (long long)fence, (long long)side);
+    std::printf("  spin %llu ns: CUDA events %lld, fences eager %lld, side in a graph %lld\n",
+                (unsigned long long)asked, (long long)event, (long long)fence, (long long)side);
     int64_t allowed = std::max<int64_t>(1000, int64_t(asked / 100));
     CHECK(std::llabs(fence - event) <= allowed);
     CHECK(std::llabs(side - event) <= std::max<int64_t>(allowed, 3000));
@@ -313,12 +316,14 @@ TEST(clock_samples_bracket_the_gpu) {
   double worst = 0;
   for (uint32_t i = 0; i < count; i++) {
     double share = double(samples[i].monotonic_ns - a.monotonic_ns) / double(b.monotonic_ns - a.monotonic_ns);
-    double off = double(int64_t(samples[i].gpu_ns - a.gpu_ns) - int64_t(samples[i].monotonic_ns - a.monotonic_ns)) - drift * share;
+    double off = double(int64_t(samples[i].gpu_ns - a.gpu_ns) - int64_t(samples[i].monotonic_ns - a.monotonic_ns)) -
+                 drift * share;
     worst = std::max(worst, std::fabs(off));
   }
-  std::printf("  %u samples: uncertainty median %llu ns, largest %llu; drift %.0f ns in %.2f s; off the line at most %.0f ns\n",
-              count, (unsigned long long)median(errors), (unsigned long long)*std::max_element(errors.begin(), errors.end()),
-              drift, double(b.monotonic_ns - a.monotonic_ns) / 1e9, worst);
+  std::printf(
+      "  %u samples: uncertainty median %llu ns, largest %llu; drift %.0f ns in %.2f s; off the line at most %.0f ns\n",
+      count, (unsigned long long)median(errors), (unsigned long long)*std::max_element(errors.begin(), errors.end()),
+      drift, double(b.monotonic_ns - a.monotonic_ns) / 1e9, worst);
   CHECK(median(errors) < 10000);
 }
 

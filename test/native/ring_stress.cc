@@ -15,7 +15,7 @@ using namespace picket;
 namespace {
 
 constexpr unsigned kWriters = 4;
-constexpr uint32_t kPerWriter = 300000;
+constexpr uint32_t kPerWriter = 100000;
 constexpr SegmentShape kShape = {1024, 64, 8, 4};
 
 std::unique_ptr<Segment> new_segment(const check::Directory& directory) {
@@ -26,7 +26,9 @@ std::unique_ptr<Segment> new_segment(const check::Directory& directory) {
 }
 
 // Both words of a record say who wrote it and its how manieth it is, so that a mixture would show.
-uint64_t time_of(uint32_t writer, uint32_t index) { return uint64_t(writer) << 48 | uint64_t(index) << 16 | (index * 7919u & 0xffff); }
+uint64_t time_of(uint32_t writer, uint32_t index) {
+  return uint64_t(writer) << 48 | uint64_t(index) << 16 | (index * 7919u & 0xffff);
+}
 uint32_t id_of(uint32_t writer, uint32_t index) { return writer << 28 | index; }
 
 void write_fence(Segment& segment, uint32_t writer, uint32_t index) {
@@ -80,7 +82,7 @@ void drain_hosts(RingReader& reader, Tally& tally, uint64_t now, bool final) {
 // Reads until nothing is left after `done`.
 template <typename Drain, typename Done>
 void drain_until(Drain drain, Done done, RingReader& reader, Tally& tally) {
-  for (bool last = false;; ) {
+  for (bool last = false;;) {
     bool ended = done();
     uint64_t before = tally.total();
     drain(reader, tally, monotonic_ns(), ended);

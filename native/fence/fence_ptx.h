@@ -1,0 +1,122 @@
+// The two kernels, as PTX for every GPU since Volta. Written by hand: nvcc 13 can no longer emit this old a version,
+// and the driver compiles it for the GPU at hand when a segment is opened. test/native/gpu_check.cc runs it.
+#pragma once
+
+#include <cstdint>
+
+namespace picket {
+
+constexpr unsigned kMaxMerged = 8;
+
+// Argument of picket_fence: writes ids[0..count) with one time. Addresses are the device's.
+struct FenceArgs {
+  uint64_t cursor;      // u64 in device memory: records claimed
+  uint64_t ring;        // the segment's fence ring, mapped
+  uint32_t mask, log2;  // capacity - 1 and its logarithm
+  uint32_t count;
+  uint32_t ids[kMaxMerged];
+};
+static_assert(sizeof(FenceArgs) == 64, "as the PTX below reads it");
+
+// Argument of picket_clock: answers `rounds` requests of the host with the time, each within timeout_ns.
+struct ClockArgs {
+  uint64_t request;  // u64, mapped: number of the round the host asks for
+  uint64_t replies;  // u64[1 + rounds], mapped: [0] <- records claimed + 1, [r] <- time of round r
+  uint64_t cursor;
+  uint64_t timeout_ns;
+  uint32_t rounds, reserved;
+};
+static_assert(sizeof(ClockArgs) == 40, "as the PTX below reads it");
+
+constexpr char kFencePtx[] = R"PTX(
+.version 7.0
+.target sm_70
+.address_size 64
+
+.visible .entry picket_fence(.param .align 8 .b8 args[64])
+{
+  .reg .pred  %more;
+  .reg .b32   %mask, %log2, %count, %id, %index, %slot;
+  .reg .b64   %time, %cursor, %ring, %claim, %number, %lap, %stamp, %identity, %address, %param;
+
+  mov.u64     %time, %globaltimer;
+  ld.param.u64 %cursor, [args];
+  ld.param.u64 %ring, [args+8];
+  ld.param.u32 %mask, [args+16];
+  ld.param.u32 %log2, [args+20];
+  ld.param.u32 %count, [args+24];
+  cvta.to.global.u64 %cursor, %cursor;
+  cvta.to.global.u64 %ring, %ring;
+  cvt.u64.u32 %claim, %count;
+  atom.global.relaxed.gpu.add.u64 %number, [%cursor], %claim;
+  mov.u64     %param, args;
+  mov.u32     %index, 0;
+  setp.eq.u32 %more, %count, 0;
+  @%more bra  DONE;
+NEXT:
+  // stamp = time | (number / capacity + 1) % 4 << 62
+  shr.u64     %lap, %number, %log2;
+  add.u64     %lap, %lap, 1;
+  shl.b64     %lap, %lap, 62;
+  or.b64      %stamp, %time, %lap;
+  // slot = ring + number % capacity * 16
+  cvt.u32.u64 %slot, %number;
+  and.b32     %slot, %slot, %mask;
+  mad.wide.u32 %address, %slot, 16, %ring;
+  // identity = id | (number + 1) << 32
+  ld.param.u32 %id, [%param+28];
+  add.u64     %number, %number, 1;
+  shl.b64     %identity, %number, 32;
+  cvt.u64.u32 %claim, %id;
+  or.b64      %identity, %identity, %claim;
+  st.relaxed.sys.global.v2.u64 [%address], {%stamp, %identity};
+  add.u64     %param, %param, 4;
+  add.u32     %index, %index, 1;
+  setp.lt.u32 %more, %index, %count;
+  @%more bra  NEXT;
+DONE:
+  ret;
+}
+
+.visible .entry picket_clock(.param .align 8 .b8 args[40])
+{
+  .reg .pred  %yes;
+  .reg .b32   %round, %rounds;
+  .reg .b64   %start, %now, %request, %reply, %cursor, %timeout, %seen, %wanted;
+
+  ld.param.u64 %request, [args];
+  ld.param.u64 %reply, [args+8];
+  ld.param.u64 %cursor, [args+16];
+  ld.param.u64 %timeout, [args+24];
+  ld.param.u32 %rounds, [args+32];
+  cvta.to.global.u64 %request, %request;
+  cvta.to.global.u64 %reply, %reply;
+  cvta.to.global.u64 %cursor, %cursor;
+  ld.relaxed.gpu.global.u64 %seen, [%cursor];
+  add.u64     %seen, %seen, 1;
+  st.relaxed.sys.global.u64 [%reply], %seen;
+  mov.u32     %round, 1;
+ROUND:
+  mov.u64     %start, %globaltimer;
+  cvt.u64.u32 %wanted, %round;
+POLL:
+  ld.relaxed.sys.global.u64 %seen, [%request];
+  setp.ge.u64 %yes, %seen, %wanted;
+  @%yes bra   STAMP;
+  mov.u64     %now, %globaltimer;
+  sub.u64     %now, %now, %start;
+  setp.lt.u64 %yes, %now, %timeout;
+  @%yes bra   POLL;
+  ret;
+STAMP:
+  mov.u64     %now, %globaltimer;  // after the branch, hence after the request was seen
+  add.u64     %reply, %reply, 8;
+  st.relaxed.sys.global.u64 [%reply], %now;
+  add.u32     %round, %round, 1;
+  setp.le.u32 %yes, %round, %rounds;
+  @%yes bra   ROUND;
+  ret;
+}
+)PTX";
+
+}  // namespace picket

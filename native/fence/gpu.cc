@@ -1,0 +1,178 @@
+#include "gpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../ring/atomics.h"
+
+namespace picket {
+namespace {
+
+CuKernelNode kernel_node(CuFunction function, void** parameters) {
+  return {function, 1, 1, 1, 1, 1, 1, 0, parameters, nullptr, nullptr, nullptr};
+}
+
+}  // namespace
+
+ContextScope::ContextScope(const CudaDriver& driver, CuContext context) : driver_(driver) {
+  CuContext current = nullptr;
+  if (driver.context_current(&current) == 0 && current == context) return;
+  pushed_ = driver.context_push(context) == 0;
+}
+
+ContextScope::~ContextScope() {
+  CuContext popped;
+  if (pushed_) driver_.context_pop(&popped);
+}
+
+Gpu::Place Gpu::place(int device, std::string* error) {
+  Place place;
+  std::string absent;
+  bool installed;
+  place.driver = CudaDriver::load(&absent, &installed);
+  if (!place.driver) {
+    if (installed || device != PICKET_DEVICE_CURRENT) *error = absent;
+    return place;
+  }
+  if (device == PICKET_DEVICE_CURRENT) {
+    bool found = place.driver->context_current(&place.context) == 0 && place.context;
+    if (!found || place.driver->context_device(&place.device) != 0) place.context = nullptr;
+    return place;
+  }
+  CuResult result = place.driver->init(0);
+  if (result == 0) result = place.driver->device_get(&place.device, device);
+  if (result == 0) result = place.driver->primary_retain(&place.context, place.device);
+  if (result != 0) {
+    place.context = nullptr;
+    *error = place.driver->describe(("cannot use CUDA device " + std::to_string(device)).c_str(), result);
+  }
+  return place;
+}
+
+void Gpu::describe(const Place& place, picket_control* control) {
+  control->clock_source = PICKET_CLOCK_GPU;
+  control->device = place.device;
+  unsigned char id[16];
+  place.driver->device_name(control->gpu_name, sizeof(control->gpu_name) - 1, place.device);
+  if (place.driver->device_uuid(id, place.device) != 0) return;
+  char* out = control->gpu_uuid + snprintf(control->gpu_uuid, sizeof(control->gpu_uuid), "GPU-");
+  for (int i = 0; i < 16; i++) out += sprintf(out, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", id[i]);
+}
+
+bool Gpu::open(std::string* error) {
+  ContextScope scope(driver(), place_.context);
+  // Allocation and synchronisation here must not break a capture that another thread has under way.
+  int mode = kCuCaptureModeRelaxed;
+  driver().exchange_capture_mode(&mode);
+  bool loaded = load(error);
+  driver().exchange_capture_mode(&mode);
+  return loaded;
+}
+
+bool Gpu::load(std::string* error) {
+  const CudaDriver& d = driver();
+  CuModule module;
+  void* handshake = nullptr;
+  uint64_t base = 0;
+  auto ok = [&](const char* call, CuResult result) {
+    if (result != 0) *error = d.describe(call, result);
+    return result == 0;
+  };
+  bool ready = ok("loading the fence kernels", d.module_load(&module, kFencePtx)) &&
+               ok("cuModuleGetFunction", d.module_function(&fence_, module, "picket_fence")) &&
+               ok("cuModuleGetFunction", d.module_function(&clock_, module, "picket_clock")) &&
+               ok("cuMemAlloc", d.memory_alloc(&cursor_, 4096)) && ok("cuMemsetD8", d.memory_set(cursor_, 0, 4096)) &&
+               ok("mapping the segment to the GPU",
+                  d.host_register(segment_->base(), segment_->size(), kCuHostRegisterPortableMapped)) &&
+               ok("cuMemHostGetDevicePointer", d.host_pointer(&base, segment_->base(), 0)) &&
+               ok("cuMemHostAlloc", d.host_alloc(&handshake, 4096, kCuHostRegisterPortableMapped)) &&
+               ok("cuMemHostGetDevicePointer", d.host_pointer(&handshake_, handshake, 0)) &&
+               ok("cuStreamCreate", d.stream_create(&stream_, kCuStreamNonBlocking));
+  if (!ready) return false;
+  ring_ = base + segment_->constant().fence_offset;
+  handshake_host_ = static_cast<uint64_t*>(handshake);
+  memset(handshake, 0, 4096);
+  // A first launch loads the code; later ones may happen under capture, where loading is forbidden.
+  return ok("launching a fence", launch(stream_, nullptr, 0)) && ok("running a fence", d.stream_synchronize(stream_));
+}
+
+FenceArgs Gpu::arguments(const uint32_t* ids, unsigned count) const {
+  uint32_t capacity = segment_->constant().fence_capacity;
+  FenceArgs args = {cursor_, ring_, capacity - 1, uint32_t(__builtin_ctz(capacity)), count, {}};
+  for (unsigned i = 0; i < count; i++) args.ids[i] = ids[i];
+  return args;
+}
+
+CuResult Gpu::capture_of(CuStream stream, Capture* capture) const {
+  const CudaDriver& d = driver();
+  ContextScope scope(d, place_.context);
+  if (!d.capture_info3)
+    return d.capture_info2(stream, &capture->status, &capture->id, &capture->graph, &capture->dependencies,
+                           &capture->count);
+  const void* edges = nullptr;  // a fence waits for the whole kernel, whatever kind of edge the stream's next one has
+  return d.capture_info3(stream, &capture->status, &capture->id, &capture->graph, &capture->dependencies, &edges,
+                         &capture->count);
+}
+
+CuResult Gpu::launch(CuStream stream, const uint32_t* ids, unsigned count) const {
+  ContextScope scope(driver(), place_.context);
+  FenceArgs args = arguments(ids, count);
+  void* parameters[] = {&args};
+  return driver().launch(fence_, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
+}
+
+CuResult Gpu::merge(Chain* chain, uint32_t id) {
+  FenceArgs args = chain->args;
+  args.ids[args.count++] = id;
+  void* parameters[] = {&args};
+  CuKernelNode node = kernel_node(fence_, parameters);
+  CuResult result = driver().set_kernel_node(chain->node, &node);
+  if (result == 0) chain->args = args;
+  return result;
+}
+
+CuResult Gpu::add_side(const Capture& capture, const Chain& chain, FenceArgs args, CuNode* node) {
+  std::vector<CuNode> waits(capture.dependencies, capture.dependencies + capture.count);
+  // An in-line fence is among what the stream waits for already.
+  if (chain.node && !chain.in_line) waits.push_back(chain.node);
+  void* parameters[] = {&args};
+  CuKernelNode description = kernel_node(fence_, parameters);
+  return driver().add_kernel_node(node, capture.graph, waits.data(), waits.size(), &description);
+}
+
+CuResult Gpu::add_in_line(CuStream stream, uint32_t id, CuNode* node) {
+  Capture after;
+  CuResult result = launch(stream, &id, 1);
+  if (result == 0) result = capture_of(stream, &after);
+  if (result == 0 && after.count == 1) *node = after.dependencies[0];
+  return result;
+}
+
+CuResult Gpu::add_to_graph(CuStream stream, const Capture& capture, uint32_t id, int form) {
+  ContextScope scope(driver(), place_.context);
+  std::lock_guard<std::mutex> guard(mutex_);
+  Chain& chain = chains_[stream];
+  if (chain.capture != capture.id) chain = Chain{capture.id, nullptr, false, {}, {}};
+  bool in_line = form == PICKET_FORM_IN_LINE;
+  std::vector<CuNode> waits(capture.dependencies, capture.dependencies + capture.count);
+  picket_control* control = segment_->control();
+  CuResult result;
+  // Nothing was captured since the last fence: it can write this border too.
+  bool same = chain.node && chain.in_line == in_line && chain.args.count < kMaxMerged &&
+              (in_line ? waits.size() == 1 && waits[0] == chain.node : waits == chain.dependencies);
+  if (same) {
+    result = merge(&chain, id);
+  } else {
+    FenceArgs args = arguments(&id, 1);
+    CuNode node = nullptr;
+    result = in_line ? add_in_line(stream, id, &node) : add_side(capture, chain, args, &node);
+    if (result == 0) {
+      chain = Chain{capture.id, node, in_line, waits, args};
+      add_relaxed(&control->graph_nodes, uint64_t(1));
+    }
+  }
+  if (result == 0) add_relaxed(&control->graph_records, uint64_t(1));
+  return result;
+}
+
+}  // namespace picket
