@@ -1,6 +1,18 @@
-import type { Detector } from './finding.js';
+import type { IncidentKind } from '../../protocol/incident.js';
+import { expectedTransfers } from './expected-transfers.js';
+import type { Detector, Finding } from './finding.js';
+import { kvRecompute } from './kv-recompute.js';
+import { loadImbalance } from './load-imbalance.js';
+import { noCudaGraph } from './no-cuda-graph.js';
+import { prefillBlocking } from './prefill-blocking.js';
+import { schedImbalance } from './sched-imbalance.js';
+import { slowHost } from './slow-host.js';
+import { slowTransfers } from './slow-transfers.js';
 import { stageImbalance } from './stage-imbalance.js';
+import { stepDrift } from './step-drift.js';
 import { straggler } from './straggler.js';
+import { transientStall } from './transient-stall.js';
+import { unevenBandwidth } from './uneven-bandwidth.js';
 import { unitJump } from './unit-jump.js';
 
 /** A detector whose state nobody but itself looks into. */
@@ -9,6 +21,51 @@ const named = <State>(name: string, detector: Detector<State>) => ({ name, detec
 /** Every detector, in the order in which their explanations take precedence (DESIGN section 5). */
 export const DETECTORS: readonly { readonly name: string; readonly detector: Detector }[] = [
   named('unit-jump', unitJump),
+  named('no-cuda-graph', noCudaGraph),
+  named('prefill-blocking', prefillBlocking),
+  named('kv-recompute', kvRecompute),
+  named('sched-imbalance', schedImbalance),
+  named('load-imbalance', loadImbalance),
   named('stage-imbalance', stageImbalance),
+  named('expected-transfers', expectedTransfers),
+  named('slow-transfers', slowTransfers),
+  named('uneven-bandwidth', unevenBandwidth),
+  named('slow-host', slowHost),
   named('straggler', straggler),
+  named('transient-stall', transientStall),
+  named('step-drift', stepDrift),
 ];
+
+/** Kinds that already say why steps became longer. */
+const EXPLAIN_DRIFT: ReadonlySet<IncidentKind> = new Set([
+  'no_cuda_graph',
+  'prefill_blocking',
+  'kv_recompute',
+  'straggler',
+  'nvlink_stall',
+  'comm_slow',
+  'rnic_flap',
+  'comm_hang',
+  'tp_slow_path',
+  'transient_stall',
+]);
+
+/** A host that is slow as a whole is not its ranks one by one. */
+const ranksOfSlowHost = (findings: readonly Finding[]): Set<number> =>
+  new Set(findings.filter(({ key }) => key.startsWith('host=')).flatMap(({ subject }) => subject.ranks));
+
+/**
+ * Leaves out what another finding explains: while durations come in another unit nothing can be said of them, and a drift
+ * of the whole job is what remains when nothing else is found.
+ */
+export function explained(findings: readonly Finding[]): Finding[] {
+  const unusable = findings.filter(({ kind }) => kind === 'data_quality');
+  if (unusable.length > 0) return unusable;
+  const drift = findings.some(({ kind }) => EXPLAIN_DRIFT.has(kind));
+  const slowHosts = ranksOfSlowHost(findings);
+  return findings.filter(({ kind, key, cause, subject }) => {
+    if (kind === 'step_drift') return !drift;
+    const ofSlowHost = kind === 'straggler' && cause === 'host' && !key.startsWith('host=');
+    return !(ofSlowHost && subject.ranks.every((rank) => slowHosts.has(rank)));
+  });
+}

@@ -1,6 +1,8 @@
 import type { Cause, Cost, Evidence, IncidentKind, RunnerUp, Subject } from '../../protocol/incident.js';
+import type { Population } from '../baseline/baseline.js';
 import type { StepView } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
+import type { DetectorParams } from './params.js';
 
 /** What a detector holds to be wrong now; it is given anew at every step until it is over. */
 export interface Finding {
@@ -23,16 +25,18 @@ export interface JobWindow {
   readonly topology: JobTopology;
   /** Oldest first; the last one is the step that has just closed. */
   readonly views: readonly StepView[];
+  /** What healthy runs of such a job took, where a baseline knows it. */
+  readonly expectations?: Population | undefined;
 }
 
 /**
- * A kind of trouble. `step` is a pure function of its state and the window: no clock, no I/O, and the state is plain
+ * A kind of trouble. `step` is a pure function of its state, the window and what rules set: no clock, no I/O, and the state is plain
  * data (it goes into snapshots by structured clone), so that replay, backtest and live give the same.
  */
 export interface Detector<State = unknown> {
   readonly kind: IncidentKind;
   initial(): State;
-  step(state: State, window: JobWindow): Finding[];
+  step(state: State, window: JobWindow, params: DetectorParams): Finding[];
 }
 
 /** How many closed steps a window holds. */

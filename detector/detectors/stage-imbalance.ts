@@ -3,6 +3,7 @@ import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import { slotsByStage } from '../pipeline/topology.js';
 import { lowerMedian, mean, median } from '../reference/statistics.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * A pipeline stage has too much work: configuration, not hardware.
@@ -40,9 +41,9 @@ export interface StageState {
   episode: Episode | null;
 }
 
-const RATIO = 1.1;
-const PERSISTENCE = 0.9;
 const WINDOW = 10;
+
+type Params = DetectorParams['stage_imbalance'];
 
 interface StageTimes {
   stages: number[];
@@ -52,10 +53,10 @@ interface StageTimes {
   slots: number[][];
 }
 
-function step(state: StageState, window: JobWindow): Finding[] {
+function step(state: StageState, window: JobWindow, { stage_imbalance }: DetectorParams): Finding[] {
   const view = window.views.at(-1) as StepView;
   const stageTimes = measure(view, window);
-  if (stageTimes) observe(state, view, stageTimes);
+  if (stageTimes) observe(state, view, stageTimes, stage_imbalance);
   return state.episode ? [findingOf(state.episode, window)] : [];
 }
 
@@ -71,35 +72,35 @@ function measure(view: StepView, { topology }: JobWindow): StageTimes | undefine
   return { stages: [...byStage.keys()], times, microbatches: Math.max(...view.microbatches), slots };
 }
 
-function observe(state: StageState, view: StepView, measured: StageTimes): void {
-  const at = heavyStage(measured);
+function observe(state: StageState, view: StepView, measured: StageTimes, params: Params): void {
+  const at = heavyStage(measured, params);
   state.worst.push(at < 0 ? -1 : (measured.stages[at] as number));
   state.steps.push({ step: view.step, startNs: view.startNs });
   if (state.worst.length > WINDOW) {
     state.worst.shift();
     state.steps.shift();
   }
-  if (state.episode) follow(state, state.episode, view, measured);
+  if (state.episode) follow(state, state.episode, view, measured, params);
   else {
     if (at < 0) state.balanced++;
-    begin(state, view, measured);
+    begin(state, view, measured, params);
   }
 }
 
 /** Index of the stage that is too heavy, or -1. */
-function heavyStage({ times }: StageTimes): number {
+function heavyStage({ times }: StageTimes, { ratio }: Params): number {
   const at = times.indexOf(Math.max(...times));
   const others = median(times.filter((_, i) => i !== at));
-  return (times[at] as number) > RATIO * others ? at : -1;
+  return (times[at] as number) > ratio * others ? at : -1;
 }
 
 function share(state: StageState, stage: number): number {
   return state.worst.filter((worst) => worst === stage).length / state.worst.length;
 }
 
-function begin(state: StageState, view: StepView, measured: StageTimes): void {
+function begin(state: StageState, view: StepView, measured: StageTimes, { persistence }: Params): void {
   const stage = state.worst.at(-1) as number;
-  if (stage < 0 || state.worst.length < WINDOW || share(state, stage) < PERSISTENCE) return;
+  if (stage < 0 || state.worst.length < WINDOW || share(state, stage) < persistence) return;
   const ranks = measured.slots[measured.stages.indexOf(stage)] as number[];
   if (ranks.length === 1 && state.balanced >= WINDOW) return;
   const first = state.steps[state.worst.indexOf(stage)] as { step: number; startNs: bigint };
@@ -116,8 +117,14 @@ function begin(state: StageState, view: StepView, measured: StageTimes): void {
   charge(state.episode, view, measured);
 }
 
-function follow(state: StageState, episode: Episode, view: StepView, measured: StageTimes): void {
-  if (share(state, episode.stage) < PERSISTENCE / 2) state.episode = null;
+function follow(
+  state: StageState,
+  episode: Episode,
+  view: StepView,
+  measured: StageTimes,
+  { persistence }: Params,
+): void {
+  if (share(state, episode.stage) < persistence / 2) state.episode = null;
   else charge(episode, view, measured);
 }
 

@@ -6,6 +6,7 @@ import { NOISE_SLOTS, type Noise, newNoise, observeNoise, renewNoise } from '../
 import { lowerMedian } from '../reference/statistics.js';
 import { adjustOffset, expected, newWorkModel, refit, takeSample, type WorkModel } from '../reference/work-model.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 import { attribute, type Episode, findingOf, newEpisode } from './straggler-finding.js';
 
 /**
@@ -50,7 +51,6 @@ export interface StragglerState {
   steps: number;
 }
 
-const MIN_EFFECT = 0.02;
 /** Weight of the newest step in the running mean that decides whether it is over. */
 const RECENT_RATE = 0.1;
 /** Ranks whose onsets lie so few steps apart, with one cause, are one incident. */
@@ -58,15 +58,15 @@ const SAME_ONSET_STEPS = 8;
 /** Samples a step that a model takes: pooled over ranks, so that one step of a large job does not fill it. */
 const SAMPLES_PER_STEP = 8;
 
-function step(state: StragglerState, window: JobWindow): Finding[] {
+function step(state: StragglerState, window: JobWindow, { straggler: { min_effect } }: DetectorParams): Finding[] {
   const { topology } = window;
   const view = window.views.at(-1) as StepView;
   // The first step of a run compiles, warms up and allocates; a launch-bound step measures launches, not ranks.
-  if (++state.steps > 1 && !view.launchBound && topology.ranks.length > 1) judge(state, window, view);
+  if (++state.steps > 1 && !view.launchBound && topology.ranks.length > 1) judge(state, window, view, min_effect);
   return state.episodes.map((episode) => findingOf(episode, window));
 }
 
-function judge(state: StragglerState, window: JobWindow, view: StepView): void {
+function judge(state: StragglerState, window: JobWindow, view: StepView, minEffect: number): void {
   const { topology } = window;
   const late = latenessBySlot(view, topology.ranks.length);
   const work = topology.ranks.map((_, slot) => ownWork(view, slot));
@@ -84,10 +84,10 @@ function judge(state: StragglerState, window: JobWindow, view: StepView): void {
     state.recentExcess[slot] = runningMean(state.recentExcess[slot], (excess[slot] as number) / stepTime);
   });
   watchNoise(state, lost, stepTime, before);
-  end(state);
+  end(state, minEffect);
   charge(state, lost, stepTime);
-  begin(state, window);
-  learn(state, view, topology, work);
+  begin(state, window, minEffect);
+  learn(state, view, topology, work, minEffect);
 }
 
 /** Steps of ranks that were not under suspicion before; while one is likely to straggle the others' waits are no noise. */
@@ -150,10 +150,10 @@ function excessWork(state: StragglerState, view: StepView, topology: JobTopology
 }
 
 /** Closes what is over: for some time its ranks have cost less than half of the smallest effect, and have no excess. */
-function end(state: StragglerState): void {
+function end(state: StragglerState, minEffect: number): void {
   state.episodes = state.episodes.filter((episode) => {
     const over = episode.slots.every(
-      (slot) => (state.recent[slot] as number) < MIN_EFFECT / 2 && (state.recentExcess[slot] as number) < MIN_EFFECT,
+      (slot) => (state.recent[slot] as number) < minEffect / 2 && (state.recentExcess[slot] as number) < minEffect,
     );
     if (over) for (const slot of episode.slots) state.cusums[slot] = newCusum();
     return !over;
@@ -169,8 +169,8 @@ function charge(state: StragglerState, lost: readonly number[], stepTime: number
 }
 
 /** Opens an episode for a rank whose loss has become certain, together with those whose loss began with it. */
-function begin(state: StragglerState, window: JobWindow): void {
-  for (const slot of losing(state, ALARM)) {
+function begin(state: StragglerState, window: JobWindow, minEffect: number): void {
+  for (const slot of losing(state, ALARM, minEffect)) {
     const cusum = state.cusums[slot] as Cusum;
     const onset = onsetOf(cusum);
     const { cause } = attribute(window, slot, onset);
@@ -178,7 +178,7 @@ function begin(state: StragglerState, window: JobWindow): void {
     const known = state.episodes.find((episode) => episode.cause === cause && near(episode.onsetStep));
     if (known) known.slots.push(slot);
     else if (!state.episodes.some((episode) => episode.slots.includes(slot))) {
-      const likely = losing(state, ALARM / 2).filter((other) => near(onsetOf(state.cusums[other] as Cusum)));
+      const likely = losing(state, ALARM / 2, minEffect).filter((other) => near(onsetOf(state.cusums[other] as Cusum)));
       const slots = likely.filter((other) => other === slot || attribute(window, other, onset).cause === cause);
       const { lost, time, steps } = cusum;
       state.episodes.push({ ...newEpisode(window, slots, onset, state.noise.scale), lost, time, steps });
@@ -188,16 +188,22 @@ function begin(state: StragglerState, window: JobWindow): void {
 }
 
 /** Slots without an episode that have lost time beyond doubt of this level. */
-function losing(state: StragglerState, level: number): number[] {
+function losing(state: StragglerState, level: number, minEffect: number): number[] {
   const free = (slot: number): boolean => !state.episodes.some((episode) => episode.slots.includes(slot));
   return [...state.cusums.keys()].filter((slot) => {
     const cusum = state.cusums[slot];
-    return cusum !== undefined && cusum.sum > level && lostShare(cusum) >= MIN_EFFECT && free(slot);
+    return cusum !== undefined && cusum.sum > level && lostShare(cusum) >= minEffect && free(slot);
   });
 }
 
 /** Nothing is learnt from a step in which something may be wrong, nor while an episode lasts. */
-function learn(state: StragglerState, view: StepView, topology: JobTopology, work: readonly number[]): void {
+function learn(
+  state: StragglerState,
+  view: StepView,
+  topology: JobTopology,
+  work: readonly number[],
+  minEffect: number,
+): void {
   if (state.episodes.length > 0 || state.cusums.some((cusum) => cusum.sum >= ALARM / 2)) return;
   const n = work.length;
   const stride = Math.max(1, Math.floor(n / SAMPLES_PER_STEP));
@@ -205,7 +211,7 @@ function learn(state: StragglerState, view: StepView, topology: JobTopology, wor
     if (Number.isNaN(time)) return;
     const gap = view.gap[slot] as number;
     const usual = state.gaps[slot] ?? gap;
-    const most = MIN_EFFECT * (view.stepTime[slot] as number);
+    const most = minEffect * (view.stepTime[slot] as number);
     if (!Number.isNaN(gap)) state.gaps[slot] = usual + RECENT_RATE * Math.max(-most, Math.min(most, gap - usual));
     const model = modelOf(state, view, topology, slot);
     const tokens = view.tokens[slot] as number;

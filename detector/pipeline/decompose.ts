@@ -97,6 +97,10 @@ function newTotals(n: number): Totals {
 
 function addRow(totals: Totals, source: JobBatch, i: number, slot: number, topology: JobTopology, base: Int64): void {
   const { columns } = source.batch;
+  const start = columns.start_ns.since(i, base);
+  if (start < totals.first) totals.first = start;
+  // How long it will take is not known yet.
+  if (columns.open[i]) return;
   const phaseId = source.phaseIds[columns.phase.indices[i] as number] as number;
   const traits = topology.phaseTraits[phaseId] as number;
   const kind = columns.kind[i] as number;
@@ -104,12 +108,10 @@ function addRow(totals: Totals, source: JobBatch, i: number, slot: number, topol
   const sums = (totals.phases[phaseId] ??= filled(totals.gap.length, 0));
   sums[slot] = (sums[slot] as number) + duration;
   if ((columns.graph[i] as number) >= 0) totals.graph[slot] = columns.graph[i] as number;
-  const start = columns.start_ns.since(i, base);
-  if (start < totals.first) totals.first = start;
+  // A checkpoint is part of the step's time, not of the gap after it.
+  if (kind !== KIND.host || traits & TRAIT.pause) extend(totals, slot, start, start + duration);
   if (kind === KIND.host) addHost(totals, slot, traits, duration);
   else {
-    if (start < (totals.begin[slot] as number)) totals.begin[slot] = start;
-    if (start + duration > (totals.end[slot] as number)) totals.end[slot] = start + duration;
     if (source.namesPorts) addPort(totals.serving, source, i, topology.hosts[slot] as string, duration);
     if (kind === KIND.step) addServing(totals.serving, source, i, slot);
     if (kind === KIND.compute) addCompute(totals, source, i, slot, phaseId, traits);
@@ -118,15 +120,20 @@ function addRow(totals: Totals, source: JobBatch, i: number, slot: number, topol
   }
 }
 
+function extend(totals: Totals, slot: number, start: number, end: number): void {
+  if (start < (totals.begin[slot] as number)) totals.begin[slot] = start;
+  if (end > (totals.end[slot] as number)) totals.end[slot] = end;
+}
+
 const add = (sums: BySlot, slot: number, value: number): void => {
   const known = sums[slot] as number;
   sums[slot] = Number.isNaN(known) ? value : known + value;
 };
 
 function addHost(totals: Totals, slot: number, traits: number, duration: number): void {
+  if (traits & TRAIT.pause) return;
   add(totals.hostTime, slot, duration);
-  if (traits & TRAIT.data) add(totals.work.data, slot, duration);
-  else if (!(traits & TRAIT.pause)) add(totals.work.host, slot, duration);
+  add(traits & TRAIT.data ? totals.work.data : totals.work.host, slot, duration);
 }
 
 function addComm(
@@ -143,7 +150,7 @@ function addComm(
   const blocks = columns.op.values[op]
     ? source.blocking[op]
     : (topology.phaseTraits[phaseId] as number) & TRAIT.blocking;
-  if (blocks && !columns.open[i]) addCollective(totals.collectives, source, i, slot, topology);
+  if (blocks) addCollective(totals.collectives, source, i, slot, topology);
 }
 
 function addCompute(totals: Totals, source: JobBatch, i: number, slot: number, phaseId: number, traits: number): void {

@@ -2,10 +2,16 @@ import type { Int64 } from '../../protocol/int64.js';
 import type { JobMeta } from '../../protocol/job-meta.js';
 import type { PhaseBatch } from '../../protocol/phase-batch.js';
 import type { RowChecks } from '../../protocol/phase-checks.js';
-import { DETECTORS } from '../detectors/all.js';
+import type { Baseline } from '../baseline/baseline.js';
+import { DETECTORS, explained } from '../detectors/all.js';
+import { hangingCollectives, newestOf, newOpenPhases, noteOpen, type OpenPhases } from '../detectors/comm-hang.js';
 import { countBad, type QualityCounts, qualityFindings } from '../detectors/data-quality.js';
 import { WINDOW_STEPS } from '../detectors/finding.js';
-import { follow, type IncidentBook, type Transition } from '../incidents/incident-book.js';
+import { type Holds, newHolds } from '../incidents/holds.js';
+import { follow, type IncidentBook, resolveSilent, revise, type Transition } from '../incidents/incident-book.js';
+import { type ExpressionState, expressionFindings, newExpressionState } from '../rules/expression-findings.js';
+import type { JobPolicy } from '../rules/job-rules.js';
+import { BUILT_IN_RULES, type RulesInForce } from '../rules/rules-in-force.js';
 import { Assembler, type AssemblerState, baseOf, type ClosedStep, newAssemblerState } from './assembler.js';
 import { decompose, type StepEnds } from './decompose.js';
 import type { StepView } from './step-view.js';
@@ -20,9 +26,15 @@ export interface JobState {
   views: StepView[];
   /** By detector name. */
   detectors: Map<string, unknown>;
+  expressions: ExpressionState;
   book: IncidentBook;
+  holds: Holds;
+  open: OpenPhases;
+  hangBook: IncidentBook;
+  hangHolds: Holds;
   quality: QualityCounts;
   qualityBook: IncidentBook;
+  qualityHolds: Holds;
 }
 
 export const newJobState = (meta: JobMeta): JobState => ({
@@ -32,18 +44,29 @@ export const newJobState = (meta: JobMeta): JobState => ({
   ends: new Map(),
   views: [],
   detectors: new Map(DETECTORS.map(({ name, detector }) => [name, detector.initial()])),
+  expressions: newExpressionState(),
   book: new Map(),
+  holds: newHolds(),
+  open: newOpenPhases(),
+  hangBook: new Map(),
+  hangHolds: newHolds(),
   quality: new Map(),
   qualityBook: new Map(),
+  qualityHolds: newHolds(),
 });
 
 /** One job and run: rows -> steps -> decomposition -> window -> detectors -> incidents. */
 export class JobPipeline {
   readonly state: JobState;
   readonly assembler: Assembler;
+  readonly #rules: RulesInForce;
+  readonly #baseline: Baseline | undefined;
+  #policy: { set: RulesInForce['current']; policy: JobPolicy } | undefined;
 
-  constructor(state: JobState) {
+  constructor(state: JobState, rules: RulesInForce = BUILT_IN_RULES, baseline?: Baseline) {
     this.state = state;
+    this.#rules = rules;
+    this.#baseline = baseline;
     this.assembler = new Assembler(state.topology, state.assembler);
   }
 
@@ -54,6 +77,7 @@ export class JobPipeline {
     const { late } = state.assembler.counts;
     this.assembler.add(batch, checks.keep, again, offset);
     if (again) return;
+    noteOpen(state.open, batch, checks.keep, state.topology);
     for (const [reason, { count, firstRow }] of checks.dropped)
       this.countBad(reason, count, `${place} row ${firstRow}`);
     if (state.assembler.counts.late > late) this.countBad('late', state.assembler.counts.late - late, place);
@@ -67,6 +91,7 @@ export class JobPipeline {
   /** Judges the steps that have become complete. */
   *close(): Generator<Transition> {
     for (const closed of this.assembler.close()) yield* this.#judge(closed);
+    yield* this.#followHangs();
   }
 
   /** Judges all that waits, complete or not: the end of a file, or a job gone silent. */
@@ -78,20 +103,61 @@ export class JobPipeline {
     yield* this.#followQuality(this.state.views.at(-1));
   }
 
+  /** Judges open incidents anew: the rules have changed. */
+  revise(): Transition[] {
+    const { book, holds, hangBook, hangHolds, qualityBook, qualityHolds } = this.state;
+    const [policy, now] = [this.#policyNow(), this.#newest()];
+    return [
+      ...revise(book, now, policy, holds),
+      ...revise(hangBook, now, policy, hangHolds),
+      ...revise(qualityBook, now, policy, qualityHolds),
+    ];
+  }
+
+  /** Resolves what its rule does not keep open without data. */
+  resolveSilent(): Transition[] {
+    return resolveSilent(this.state.book, this.#newest(), this.#policyNow(), this.state.holds);
+  }
+
+  #newest(): { step: number; ns: bigint } {
+    const view = this.state.views.at(-1);
+    return { step: view?.step ?? 0, ns: view?.startNs ?? 0n };
+  }
+
+  /** What the rules in force say of this job. */
+  #policyNow(): JobPolicy {
+    const { current } = this.#rules;
+    if (this.#policy?.set !== current)
+      this.#policy = { set: current, policy: current.forJob(this.state.topology.meta) };
+    return this.#policy.policy;
+  }
+
   #judge({ rows, live }: ClosedStep): Transition[] {
-    const { topology, ends, views, detectors, book } = this.state;
+    const { topology, ends, views, detectors, expressions, book, holds, assembler } = this.state;
+    const policy = this.#policyNow();
     const view = decompose(rows, topology, { base: this.state.base as Int64, ends }, live);
     views.push(view);
     if (views.length > WINDOW_STEPS) views.shift();
-    const window = { topology, views };
-    const findings = DETECTORS.flatMap(({ name, detector }) => detector.step(detectors.get(name), window));
-    return [...follow(book, findings, view.step, view.startNs), ...this.#followQuality(view)];
+    const window = { topology, views, expectations: this.#baseline?.population(topology.meta) };
+    const findings = explained(
+      DETECTORS.flatMap(({ name, detector }) => detector.step(detectors.get(name), window, policy.params)),
+    );
+    findings.push(...expressionFindings(expressions, policy.expressions, window, assembler.counts.steps));
+    return [...follow(book, findings, view.step, view.startNs, policy, holds), ...this.#followQuality(view)];
+  }
+
+  /** What hangs keeps its step from closing, so that it is followed by messages and not by steps. */
+  #followHangs(): Transition[] {
+    const { open, hangBook, hangHolds, topology, views } = this.state;
+    if (open.phases.size === 0 && hangBook.size === 0) return [];
+    const { step, ns } = newestOf(open) ?? this.#newest();
+    return follow(hangBook, hangingCollectives(open, { topology, views }), step, ns, this.#policyNow(), hangHolds);
   }
 
   #followQuality(view: StepView | undefined): Transition[] {
-    const { quality, qualityBook, topology, assembler } = this.state;
+    const { quality, qualityBook, qualityHolds, topology, assembler } = this.state;
     const now = view?.startNs ?? 0n;
     const findings = qualityFindings(quality, topology.meta.job, topology.meta.run, assembler.counts.steps, now);
-    return follow(qualityBook, findings, view?.step ?? 0, now);
+    return follow(qualityBook, findings, view?.step ?? 0, now, this.#policyNow(), qualityHolds);
   }
 }

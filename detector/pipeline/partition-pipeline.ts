@@ -3,11 +3,13 @@ import type { Incident } from '../../protocol/incident.js';
 import type { JobMeta } from '../../protocol/job-meta.js';
 import type { PhaseBatch } from '../../protocol/phase-batch.js';
 import { checkRows } from '../../protocol/phase-checks.js';
+import type { Baseline } from '../baseline/baseline.js';
 import type { Transition } from '../incidents/incident-book.js';
+import { BUILT_IN_RULES, type RulesInForce } from '../rules/rules-in-force.js';
 import { JobPipeline, type JobState, newJobState } from './job-pipeline.js';
 
 /** Raised with every change of what a snapshot holds: an older one is not guessed at, its window is learnt anew. */
-const SNAPSHOT_VERSION = 1;
+const SNAPSHOT_VERSION = 2;
 
 interface Snapshot {
   version: number;
@@ -22,6 +24,8 @@ export interface PipelineCounts {
   duplicates: number;
   steps: number;
   partialSteps: number;
+  /** Findings that rules dropped or muted, by reason. */
+  suppressed: ReadonlyMap<string, number>;
 }
 
 /**
@@ -32,6 +36,13 @@ export class PartitionPipeline {
   readonly #jobs = new Map<string, JobPipeline>();
   /** Impossible rows by reason. */
   readonly #dropped = new Map<string, number>();
+  readonly #rules: RulesInForce;
+  readonly #baseline: Baseline | undefined;
+
+  constructor(rules: RulesInForce = BUILT_IN_RULES, baseline?: Baseline) {
+    this.#rules = rules;
+    this.#baseline = baseline;
+  }
 
   /** Takes in one message. `again`: it was taken in before a restart; what it says is known, its open steps are not. */
   add(batch: PhaseBatch, source: { place: string; offset: bigint; again: boolean }): Transition[] {
@@ -54,9 +65,31 @@ export class PartitionPipeline {
     return [...jobs].flatMap((name) => [...(this.#jobs.get(name)?.flush() ?? [])]);
   }
 
+  /** Judges what waits of jobs that have fallen silent, and resolves what their rules do not keep open without data. */
+  silence(jobs: Iterable<string>): Transition[] {
+    return [...jobs].flatMap((name) => [...this.flush([name]), ...(this.#jobs.get(name)?.resolveSilent() ?? [])]);
+  }
+
+  /** Judges all open incidents anew: the rules have changed. */
+  revise(): Transition[] {
+    return [...this.#jobs.values()].flatMap((job) => job.revise());
+  }
+
+  /** Rules whose expression had no value at any of its evaluations, and why it had none the last time. */
+  expressionsWithoutValue(): ReadonlyMap<string, string> {
+    const tallies = [...this.#jobs.values()].flatMap((job) => [...job.state.expressions.tallies]);
+    const never = tallies.filter(([, { evaluated, withoutValue }]) => withoutValue === evaluated);
+    const had = new Set(tallies.filter((each) => !never.includes(each)).map(([rule]) => rule));
+    return new Map(never.filter(([rule]) => !had.has(rule)).map(([rule, { reason }]) => [rule, reason]));
+  }
+
   /** Incidents that are not over. */
   openIncidents(): Incident[] {
-    return [...this.#jobs.values()].flatMap((job) => [...job.state.book.values(), ...job.state.qualityBook.values()]);
+    return [...this.#jobs.values()].flatMap((job) => [
+      ...job.state.book.values(),
+      ...job.state.hangBook.values(),
+      ...job.state.qualityBook.values(),
+    ]);
   }
 
   /** Offset of the oldest message with rows of a step that has not closed. */
@@ -75,7 +108,9 @@ export class PartitionPipeline {
       duplicates: 0,
       steps: 0,
       partialSteps: 0,
+      suppressed: new Map(),
     };
+    const suppressed = new Map<string, number>();
     for (const { state } of this.#jobs.values()) {
       const { rows, late, duplicates, steps, partialSteps } = state.assembler.counts;
       total.rows += rows;
@@ -83,8 +118,10 @@ export class PartitionPipeline {
       total.duplicates += duplicates;
       total.steps += steps;
       total.partialSteps += partialSteps;
+      for (const [reason, count] of [...state.holds.counts, ...state.qualityHolds.counts])
+        suppressed.set(reason, (suppressed.get(reason) ?? 0) + count);
     }
-    return total;
+    return { ...total, suppressed };
   }
 
   snapshot(): Uint8Array {
@@ -96,14 +133,14 @@ export class PartitionPipeline {
   restore(bytes: Uint8Array): boolean {
     const { version, jobs } = deserialize(bytes) as Snapshot;
     if (version !== SNAPSHOT_VERSION) return false;
-    for (const [name, state] of jobs) this.#jobs.set(name, new JobPipeline(state));
+    for (const [name, state] of jobs) this.#jobs.set(name, new JobPipeline(state, this.#rules, this.#baseline));
     return true;
   }
 
   #jobOf(meta: JobMeta): JobPipeline {
     const name = jobKey(meta);
     let job = this.#jobs.get(name);
-    if (!job) this.#jobs.set(name, (job = new JobPipeline(newJobState(meta))));
+    if (!job) this.#jobs.set(name, (job = new JobPipeline(newJobState(meta), this.#rules, this.#baseline)));
     return job;
   }
 }

@@ -12,6 +12,9 @@ export interface WorkModel {
   work: Ring;
   intercept: number;
   slope: number;
+  /** Range of the tokens it was fitted to. */
+  least: number;
+  most: number;
   /** Samples taken when it was last fitted. */
   fittedAt: number;
   /** slot -> log ratio of the rank's work to the model's */
@@ -34,6 +37,8 @@ export const newWorkModel = (): WorkModel => ({
   work: newRing(CAPACITY),
   intercept: Number.NaN,
   slope: 0,
+  least: Number.NaN,
+  most: Number.NaN,
   fittedAt: 0,
   offsets: new Map(),
 });
@@ -62,6 +67,7 @@ export function refit(model: WorkModel): void {
   const work = ringValues(model.work);
   const tokens = ringValues(model.tokens);
   const [least, most] = [Math.min(...tokens), Math.max(...tokens)];
+  Object.assign(model, { least, most });
   model.slope = 0;
   model.intercept = median(work);
   if (!(most > SAME_TOKENS * least)) return;
@@ -69,8 +75,10 @@ export function refit(model: WorkModel): void {
   else fitLine(model, tokens, work);
 }
 
-/** Own work expected of a rank, nanoseconds; NaN while too little is known. */
+/** Own work expected of a rank, nanoseconds; NaN while too little is known, of other tokens than were ever seen too. */
 export function expected(model: WorkModel, slot: number, tokens: number): number {
+  const { slope, least, most } = model;
+  if (slope === 0 && (tokens > SAME_TOKENS * most || SAME_TOKENS * tokens < least)) return Number.NaN;
   const shared = model.slope > 0 ? model.intercept + model.slope * tokens : model.intercept;
   return shared * Math.exp(model.offsets.get(slot) ?? 0);
 }

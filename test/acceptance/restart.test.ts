@@ -7,6 +7,7 @@ import { publish } from '../../cli/publish.js';
 import { FAIL_POINTS } from '../../detector/failpoints.js';
 import { importPaths } from '../../importers/index.js';
 import type { Incident } from '../../protocol/incident.js';
+import type { PhaseBatch } from '../../protocol/phase-batch.js';
 import { TOPICS } from '../../protocol/topics.js';
 import { DetectorProcess } from '../support/detector-process.js';
 import { mulberry32 } from '../support/trace.js';
@@ -16,6 +17,8 @@ import { WebhookReceiver } from '../support/webhook-receiver.js';
 
 const EXCERPT = resolve('fixtures/h200-tp2-excerpt');
 const KILLS = 20;
+/** After it is ready; what is published meanwhile takes about half of it. */
+const MAX_LIFE_MS = 300;
 
 const essence = ({ id, kind, subject, onset_step, detected_step }: Incident) => ({
   id,
@@ -26,16 +29,19 @@ const essence = ({ id, kind, subject, onset_step, detected_step }: Incident) => 
 });
 
 let expected: Incident[];
+const messages: PhaseBatch[] = [];
 before(async () => {
+  for await (const batch of importPaths([EXCERPT], { windowRows: 500 })) messages.push(batch);
   const { incidents, quality } = await analyze([EXCERPT], {});
   expected = [...incidents, ...quality];
   assert.ok(incidents.length > 0, 'the excerpt holds an incident');
 });
 
-async function publishExcerpt(dir: string, speed: number | undefined): Promise<void> {
+/** Publishes some of the excerpt's messages to the embedded log. */
+async function publishMessages(dir: string, messages: readonly PhaseBatch[]): Promise<void> {
   const bus = await openBus({ kind: 'embedded', dir, fsync: 'never' });
   await bus.createTopics([{ topic: TOPICS.phases, partitions: 2 }]);
-  await publish(await bus.producer(), importPaths([EXCERPT], { windowRows: 500 }), speed);
+  await publish(await bus.producer(), messages, undefined);
   await bus.close();
 }
 
@@ -47,19 +53,15 @@ describe('a detector killed while it works', () => {
     });
     after(() => Promise.all([detector.close(), receiver.close()]));
     const random = mulberry32(7);
-    let publishing = true;
-    const published = publishExcerpt(detector.logDir, 0.03).then(() => {
-      publishing = false;
-    });
-    let kills = 0;
-    while (kills < KILLS) {
+    const each = Math.floor(messages.length / (KILLS + 1));
+    for (let kill = 0; kill < KILLS; kill++) {
       await detector.start();
-      await new Promise((resolve) => setTimeout(resolve, 600 * random()));
+      const publishing = publishMessages(detector.logDir, messages.slice(kill * each, (kill + 1) * each));
+      await new Promise((resolve) => setTimeout(resolve, MAX_LIFE_MS * random()));
       await detector.kill();
-      kills++;
+      await publishing;
     }
-    assert.ok(publishing, 'all kills came while rows were still coming');
-    await published;
+    await publishMessages(detector.logDir, messages.slice(KILLS * each));
     await detector.start();
     const found = await detector.incidentsUntil((incidents) => incidents.length >= expected.length);
     assert.deepEqual(found.map(essence), expected.map(essence));
@@ -73,7 +75,7 @@ describe('a detector killed while it works', () => {
       const receiver = await WebhookReceiver.start();
       const detector = new DetectorProcess({ kind: 'embedded', dir: '', fsync: 'never' }, [receiver]);
       after(() => Promise.all([detector.close(), receiver.close()]));
-      await publishExcerpt(detector.logDir, undefined);
+      await publishMessages(detector.logDir, messages);
       await detector.start({ PICKET_FAILPOINT: `${point}:1` });
       await detector.exited();
       await detector.start();

@@ -1,0 +1,140 @@
+import type { PhaseBatch } from '../../protocol/phase-batch.js';
+import { KIND } from '../../protocol/vocabulary.js';
+import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
+import { type JobTopology, slotOf } from '../pipeline/topology.js';
+import { median } from '../reference/statistics.js';
+import { episodeFinding, rounded } from './episode-finding.js';
+import type { Finding, JobWindow } from './finding.js';
+
+/**
+ * A collective does not end, and who has not arrived in it.
+ *
+ * Signature (research/detection.md 1.2, 1.7; cases of silent jobs): a communication phase has begun and not ended for
+ * three usual steps, at least a second. Of its communicator's ranks those that have not begun it are named; if all have,
+ * it is the transfer that hangs and no rank is named. It is seen while it lasts, from rows that say `open`: the step it is
+ * in never closes, so this does not wait for steps. Before three steps are known (first steps compile for minutes) it
+ * takes ten minutes. A checkpoint or evaluation under way on a rank explains that it has not come.
+ */
+export interface OpenPhases {
+  /** `slot|phase|group|seq|step` */
+  phases: Map<string, OpenPhase>;
+}
+
+export interface OpenPhase {
+  slot: number;
+  step: number;
+  phase: string;
+  group: string;
+  seq: number;
+  startNs: bigint;
+  /** So far. */
+  durationNs: number;
+  comm: boolean;
+}
+
+export const newOpenPhases = (): OpenPhases => ({ phases: new Map() });
+
+const STEPS = 3;
+const MIN_NS = 1e9;
+const UNKNOWN_NS = 600e9;
+const PAUSES: ReadonlySet<string> = new Set(['checkpoint', 'evaluation']);
+
+/** Takes in which phases of a message are still open, and which have ended since. */
+export function noteOpen(open: OpenPhases, batch: PhaseBatch, keep: Uint8Array | null, topology: JobTopology): void {
+  const { columns, meta } = batch;
+  if (open.phases.size === 0 && !columns.open.includes(1)) return;
+  for (let i = 0; i < batch.length; i++) {
+    if (keep && keep[i] === 0) continue;
+    const slot = slotOf(topology, columns.rank[i] as number, meta.host);
+    const phase = columns.phase.values[columns.phase.indices[i] as number] as string;
+    const group = columns.group.values[columns.group.indices[i] as number] as string;
+    const [seq, step] = [columns.seq.number(i), columns.step.number(i)];
+    const key = `${slot}|${phase}|${group}|${seq}|${step}`;
+    if (columns.open[i] === 0) open.phases.delete(key);
+    else {
+      const durationNs = columns.dur_ns.number(i);
+      const comm = columns.kind[i] === KIND.comm;
+      open.phases.set(key, { slot, step, phase, group, seq, startNs: columns.start_ns.bigint(i), durationNs, comm });
+    }
+  }
+}
+
+/** Where the run has come to, by its phases that are still open; undefined: none is. */
+export function newestOf(open: OpenPhases): { step: number; ns: bigint } | undefined {
+  let newest: { step: number; ns: bigint } | undefined;
+  for (const { step, startNs, durationNs } of open.phases.values()) {
+    const ns = startNs + BigInt(Math.round(durationNs));
+    if (!newest || ns > newest.ns) newest = { step, ns };
+  }
+  return newest;
+}
+
+/** Collectives that hang now, one finding a communicator and collective. */
+export function hangingCollectives(open: OpenPhases, window: JobWindow): Finding[] {
+  if (open.phases.size === 0) return [];
+  const limit = limitOf(window.views);
+  const collectives = new Map<string, OpenPhase[]>();
+  for (const phase of open.phases.values()) {
+    if (!phase.comm) continue;
+    const key = `${phase.group}|${phase.phase}|${phase.seq}|${phase.step}`;
+    collectives.set(key, [...(collectives.get(key) ?? []), phase]);
+  }
+  const paused = new Set([...open.phases.values()].filter(({ phase }) => PAUSES.has(phase)).map(({ slot }) => slot));
+  return [...collectives.values()]
+    .filter((arrived) => arrived.some(({ durationNs }) => durationNs > limit))
+    .flatMap((arrived) => findingOf(arrived, paused, limit, window.topology));
+}
+
+function limitOf(views: readonly StepView[]): number {
+  if (views.length < STEPS) return UNKNOWN_NS;
+  return Math.max(MIN_NS, STEPS * median(views.map(stepTimeOf)));
+}
+
+function findingOf(arrived: OpenPhase[], paused: ReadonlySet<number>, limit: number, topology: JobTopology): Finding[] {
+  const [first] = arrived as [OpenPhase];
+  const members = membersOf(first, arrived, topology);
+  const missing = members.filter((slot) => !arrived.some((phase) => phase.slot === slot));
+  if (missing.some((slot) => paused.has(slot))) return [];
+  const waited = Math.max(...arrived.map(({ durationNs }) => durationNs));
+  const ranks = missing.map((slot) => topology.ranks[slot] as number).sort((a, b) => a - b);
+  const hosts = [...new Set(missing.map((slot) => topology.hosts[slot] as string))].filter((host) => host !== '');
+  const group = first.group || null;
+  const [startNs] = arrived.map((phase) => phase.startNs).sort((a, b) => (a < b ? -1 : 1)) as [bigint];
+  const seconds = rounded(waited / 1e9, 1);
+  const who = ranks.length > 0 ? `rank ${ranks.join(', ')} has not arrived` : 'all its ranks have arrived';
+  return [
+    episodeFinding(
+      'comm_hang',
+      topology,
+      { onsetStep: first.step, onsetNs: startNs, lost: waited, time: waited, steps: 1, hits: 1 },
+      {
+        key: `group=${first.group}|${first.phase}|${first.seq}`,
+        subject: { ranks, hosts, group, phase: first.phase },
+        cause: ranks.length > 0 ? 'unknown' : 'network',
+        summary: () => `${first.phase}${group ? ` of group ${group}` : ''} has not ended for ${seconds} s: ${who}`,
+        confidence: ranks.length > 0 ? 0.9 : 0.7,
+        evidence: {
+          open_s: seconds,
+          limit_s: rounded(limit / 1e9, 1),
+          seq: first.seq,
+          arrived: arrived.length,
+          members: members.length,
+        },
+        runnerUp: {
+          kind: 'transient_stall',
+          why_not: `it is not over, and ${STEPS} usual steps would have fitted into the time`,
+        },
+      },
+    ),
+  ];
+}
+
+/** Ranks of the communicator; where nobody says who they are, the ranks of the same stage. */
+function membersOf({ group, slot }: OpenPhase, arrived: readonly OpenPhase[], topology: JobTopology): number[] {
+  const named = topology.meta.groups[group]
+    ?.map((rank) => topology.slotOfRank.get(rank))
+    .filter((known) => known !== undefined);
+  if (named && named.length > 0) return named;
+  if (group) return arrived.map((phase) => phase.slot);
+  return topology.ranks.map((_, other) => other).filter((other) => topology.stages[other] === topology.stages[slot]);
+}

@@ -1,0 +1,101 @@
+import { ownWork, type StepView, stepTimeOf } from '../pipeline/step-view.js';
+import { type JobTopology, slotsByStage } from '../pipeline/topology.js';
+import { newSpell, observeSpell, type Spell } from '../reference/spell.js';
+import { mean } from '../reference/statistics.js';
+import { episodeFinding, percent, rounded } from './episode-finding.js';
+import type { Detector, Finding, JobWindow } from './finding.js';
+
+/**
+ * Ranks get unequal amounts of work: sequence lengths, data or experts. No rank is at fault.
+ *
+ * Signature (research/detection.md 4h): among ranks that do the same kind of work the tokens differ (largest over mean
+ * 1.2), and the rank that works longest is one that has most tokens. What is lost is the longest work over the mean, in
+ * most of the last steps. Ranks are listed only where the same ones always have more (a router, experts), else the job.
+ */
+export const loadImbalance: Detector<LoadState> = {
+  kind: 'load_imbalance',
+  initial: () => ({ spell: newSpell(), heavy: [], seen: 0, ratio: 0, explained: 0 }),
+  step,
+};
+
+export interface LoadState {
+  spell: Spell;
+  /** By slot: hits of the episode in which it had half again as many tokens as the mean. */
+  heavy: number[];
+  seen: number;
+  ratio: number;
+  explained: number;
+}
+
+const UNEVEN = 1.2;
+const RULE = { window: 20, hits: 12, share: 0.1, quiet: 20 };
+/** A rank with this many tokens over the mean, in nearly every step, has more by design of the router. */
+const HEAVY = 1.5;
+const ALWAYS = 0.8;
+/** Ranks whose tokens come so near the largest count as having most. */
+const MOST = 0.9;
+
+function step(state: LoadState, { topology, views }: JobWindow): Finding[] {
+  const view = views.at(-1) as StepView;
+  observe(state, view, topology);
+  const { episode } = state.spell;
+  if (!episode) return [];
+  const ranks = topology.ranks
+    .filter((_, slot) => (state.heavy[slot] ?? 0) >= ALWAYS * state.seen)
+    .sort((a, b) => a - b);
+  const named = ranks.length < topology.ranks.length / 2 ? ranks : [];
+  return [
+    episodeFinding('load_imbalance', topology, episode, {
+      subject: { ranks: named },
+      cause: 'workload',
+      summary: ({ msPerStep, share }) =>
+        `work is spread unevenly: the busiest rank has ${rounded(state.ratio, 2)} x the mean tokens, ${msPerStep} ms of a step are lost (${percent(share)} %)${named.length > 0 ? `, always with ranks ${named.join(', ')} ahead` : ''}`,
+      confidence: 0.9,
+      evidence: { tokens_max_over_mean: rounded(state.ratio, 2), steps_explained_by_tokens: state.explained },
+      runnerUp: {
+        kind: 'straggler',
+        why_not:
+          'the rank that works longest is the one with most tokens, and its time for a token is that of the others',
+      },
+    }),
+  ];
+}
+
+function observe(state: LoadState, view: StepView, topology: JobTopology): void {
+  let [lost, ratio] = [0, 0];
+  const heavy: number[] = [];
+  for (const slots of slotsByStage(topology).values()) {
+    const uneven = unevenness(view, slots);
+    if (!uneven) continue;
+    heavy.push(...uneven.heavy);
+    if (uneven.lost > lost) [lost, ratio] = [uneven.lost, uneven.ratio];
+  }
+  const hit = lost > 0;
+  if (hit) {
+    if (!state.spell.episode && !state.spell.recent.some((recent) => recent.hit))
+      Object.assign(state, { heavy: [], seen: 0, explained: 0 });
+    state.seen++;
+    state.explained++;
+    state.ratio += (ratio - state.ratio) / Math.min(state.seen, 20);
+    for (const slot of heavy) state.heavy[slot] = (state.heavy[slot] ?? 0) + 1;
+  }
+  observeSpell(state.spell, { step: view.step, startNs: view.startNs, lost, time: stepTimeOf(view), hit }, RULE);
+}
+
+/** Time that unequal tokens cost among peers in a step; undefined where tokens are equal, unknown or do not explain it. */
+function unevenness(
+  view: StepView,
+  slots: readonly number[],
+): { lost: number; ratio: number; heavy: number[] } | undefined {
+  const tokens = slots.map((slot) => view.tokens[slot] as number);
+  const work = slots.map((slot) => ownWork(view, slot));
+  if (slots.length < 2 || tokens.some(Number.isNaN) || work.some(Number.isNaN)) return undefined;
+  const [mostTokens, meanTokens] = [Math.max(...tokens), mean(tokens)];
+  const longest = work.indexOf(Math.max(...work));
+  if (mostTokens < UNEVEN * meanTokens || (tokens[longest] as number) < MOST * mostTokens) return undefined;
+  return {
+    lost: (work[longest] as number) - mean(work),
+    ratio: mostTokens / meanTokens,
+    heavy: slots.filter((_, i) => (tokens[i] as number) > HEAVY * meanTokens),
+  };
+}

@@ -1,0 +1,140 @@
+import type { IncidentKind, Subject } from '../../protocol/incident.js';
+import type { CommGroup } from '../pipeline/collectives.js';
+import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
+import type { JobTopology } from '../pipeline/topology.js';
+import { newSpell, observeSpell, type Spell, type SpellEpisode } from '../reference/spell.js';
+import { busBandwidth, learnTransfer, sizeKey, type TransferPast, usualTransfer } from '../reference/transfer-past.js';
+import { episodeFinding, percent, rounded } from './episode-finding.js';
+import type { Detector, Finding, JobWindow } from './finding.js';
+
+/**
+ * The transfer itself became slow, not the ranks: nvlink_stall inside a host, comm_slow between hosts for good,
+ * rnic_flap between hosts in bursts.
+ *
+ * Signature (research/detection.md 4d, 4e): the shortest duration of a communicator's collectives over its ranks, which
+ * holds no waiting, is more than 1.3 x what the same operation and size took before in this job (its bus bandwidth below
+ * 0.77; the research's 0.9 needs CUSUM over many steps), and that costs 2 % of the step. Lasting: in 10 of the last
+ * 12 steps. Bursts: three times the usual, at least three separate times, and in between as usual.
+ */
+export const slowTransfers: Detector<TransferState> = {
+  kind: 'nvlink_stall',
+  initial: () => ({ past: new Map(), groups: new Map() }),
+  step,
+};
+
+export interface TransferState {
+  past: TransferPast;
+  groups: Map<string, GroupState>;
+}
+
+interface GroupState {
+  lasting: Spell;
+  bursts: Spell;
+  /** Steps at which a burst began, the last ones. */
+  began: number[];
+  acrossHosts: boolean;
+  slots: number[];
+  /** Of the last hit: bus bandwidth in GB/s now and usually, and the size it was measured at. */
+  now: number;
+  usual: number;
+  bytes: number;
+}
+
+const SLOWER = 1.3;
+const BURST = 3;
+const MIN_SHARE = 0.02;
+const LASTING = { window: 12, hits: 10, share: MIN_SHARE, quiet: 12 };
+const BURSTS = { window: 600, hits: 3, share: 0.005, quiet: 600 };
+const MIN_BURSTS = 3;
+
+function step(state: TransferState, { topology, views }: JobWindow): Finding[] {
+  const view = views.at(-1) as StepView;
+  const time = stepTimeOf(view);
+  // Where kernels are launched one by one, a collective holds the launches of its ranks as well.
+  if (!view.launchBound) for (const group of view.groups) observe(state, view, group, time);
+  return [...state.groups].flatMap(([name, group]) => findingsOf(name, group, topology));
+}
+
+function observe(state: TransferState, view: StepView, group: CommGroup, time: number): void {
+  let known = state.groups.get(group.name);
+  if (!known) state.groups.set(group.name, (known = newGroup(group)));
+  let [lost, burst] = [0, false];
+  for (const size of group.sizes) {
+    const key = sizeKey(group, size);
+    const each = size.transfer / size.count;
+    const usual = usualTransfer(state.past, key);
+    if (each > SLOWER * usual) {
+      lost += (each - usual) * size.count;
+      burst ||= each > BURST * usual;
+      const gigabytes = (taken: number): number =>
+        rounded(busBandwidth(size.op, group.slots.length, size.bytes, taken) / 1e9, 2);
+      Object.assign(known, { now: gigabytes(each), usual: gigabytes(usual), bytes: size.bytes });
+    } else if (!known.lasting.episode) learnTransfer(state.past, key, each);
+  }
+  const hit = lost > MIN_SHARE * time;
+  const entry = { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time };
+  observeSpell(known.lasting, { ...entry, hit }, LASTING);
+  const before = known.bursts.recent.at(-1)?.hit ?? false;
+  if (hit && burst && !before) known.began = [...known.began, view.step].slice(-MIN_BURSTS * 4);
+  observeSpell(known.bursts, { ...entry, hit: hit && burst }, BURSTS);
+}
+
+const newGroup = ({ acrossHosts, slots }: CommGroup): GroupState => ({
+  lasting: newSpell(),
+  bursts: newSpell(),
+  began: [],
+  acrossHosts,
+  slots: [...slots],
+  now: 0,
+  usual: 0,
+  bytes: 0,
+});
+
+function findingsOf(name: string, group: GroupState, topology: JobTopology): Finding[] {
+  const { lasting, bursts, began, acrossHosts } = group;
+  if (lasting.episode)
+    return [found(acrossHosts ? 'comm_slow' : 'nvlink_stall', lasting.episode, name, group, topology)];
+  const flaps =
+    acrossHosts && bursts.episode && began.filter((step) => step >= (bursts.episode as SpellEpisode).onsetStep).length;
+  if (flaps && flaps >= MIN_BURSTS) return [found('rnic_flap', bursts.episode as SpellEpisode, name, group, topology)];
+  return [];
+}
+
+function found(
+  kind: IncidentKind,
+  episode: SpellEpisode,
+  name: string,
+  group: GroupState,
+  topology: JobTopology,
+): Finding {
+  const { now, usual, bytes, slots } = group;
+  const ranks = slots.map((slot) => topology.ranks[slot] as number).sort((a, b) => a - b);
+  const what = kind === 'rnic_flap' ? 'falls again and again' : 'has fallen';
+  return episodeFinding(kind, topology, episode, {
+    key: `group=${name}`,
+    subject: subjectOf(kind, name, slots, ranks, topology),
+    cause: 'network',
+    summary: ({ msPerStep, share }) =>
+      `bandwidth of group ${name} (ranks ${ranks.join(', ')}) ${what} from ${usual} to ${now} GB/s: ${msPerStep} ms of a step are lost (${percent(share)} %)`,
+    confidence: 0.85,
+    evidence: { busbw_gb_s: now, usual_busbw_gb_s: usual, message_bytes: bytes },
+    runnerUp: {
+      kind: 'straggler',
+      why_not:
+        'even the rank that nobody waits for spends the time inside the collective: it is the transfer, not an arrival',
+    },
+  });
+}
+
+function subjectOf(
+  kind: IncidentKind,
+  group: string,
+  slots: readonly number[],
+  ranks: number[],
+  topology: JobTopology,
+): Partial<Subject> {
+  const hosts = [...new Set(slots.map((slot) => topology.hosts[slot] as string))].filter((host) => host !== '');
+  // Between two GPUs of a host the group is the link.
+  const link = kind === 'nvlink_stall' && ranks.length === 2 ? ranks.join('-') : null;
+  return { group, hosts, link };
+}

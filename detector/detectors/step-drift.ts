@@ -1,0 +1,128 @@
+import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
+import { newRing, pushRing, type Ring, ringValues } from '../reference/ring.js';
+import { lowerMedian, median } from '../reference/statistics.js';
+import { expected, newWorkModel, refit, takeSample, type WorkModel } from '../reference/work-model.js';
+import { episodeFinding, percent, rounded } from './episode-finding.js';
+import type { Detector, Finding, JobWindow } from './finding.js';
+
+/**
+ * Steps of the whole job get slower while the work stays the same.
+ *
+ * Signature: time of a step over what the same shape and tokens took at the beginning of the run (reference frozen after
+ * 64 steps: it must not adapt to the drift). Either it has grown by 20 % and stays there (median of 20 steps), or it
+ * climbs: nearly every later step of the last 12 is longer than every earlier one (Kendall's tau of at least 0.8, which
+ * noise reaches once in 1e4 windows) and the climb is 20 %. Given only where no other finding explains it.
+ */
+export const stepDrift: Detector<DriftState> = {
+  kind: 'step_drift',
+  initial: () => ({ models: new Map(), ratios: newRing(STEPS), times: newRing(STEPS), seen: 0, episode: null }),
+  step,
+};
+
+export interface DriftState {
+  models: Map<string, WorkModel>;
+  /** Of the last steps: time over expected, or over the first step's while nothing is expected yet. */
+  ratios: Ring;
+  times: Ring;
+  seen: number;
+  episode: {
+    onsetStep: number;
+    onsetNs: bigint;
+    lost: number;
+    time: number;
+    steps: number;
+    ratio: number;
+    climbs: boolean;
+  } | null;
+}
+
+const STEPS = 20;
+const CLIMB_STEPS = 12;
+const GROWN = 1.2;
+const OVER = 1.1;
+const TAU = 0.8;
+const LEARN_STEPS = 64;
+
+function step(state: DriftState, { topology, views }: JobWindow): Finding[] {
+  const view = views.at(-1) as StepView;
+  if (state.seen++ > 0 && !view.launchBound) observe(state, view);
+  const { episode } = state;
+  if (!episode) return [];
+  return [
+    episodeFinding(
+      'step_drift',
+      topology,
+      { ...episode, hits: episode.steps },
+      {
+        cause: 'unknown',
+        summary: ({ msPerStep, share }) =>
+          `steps of the whole job ${episode.climbs ? 'get slower and slower' : 'have become slower'}: ${rounded(episode.ratio, 2)} x what the same work took before, ${msPerStep} ms a step (${percent(share)} %)`,
+        confidence: 0.8,
+        evidence: { times_slower: rounded(episode.ratio, 2), climbs: episode.climbs },
+        runnerUp: { kind: 'straggler', why_not: 'all ranks have become slower together; none makes the others wait' },
+      },
+    ),
+  ];
+}
+
+function observe(state: DriftState, view: StepView): void {
+  const time = stepTimeOf(view) - longestPause(view);
+  const key = `${view.graph[0]}|${(view.serving.prefill_tokens[0] as number) > 0}`;
+  let model = state.models.get(key);
+  if (!model) state.models.set(key, (model = newWorkModel()));
+  const tokens = view.tokens[0] as number;
+  const due = expected(model, 0, tokens);
+  if (model.work.count < LEARN_STEPS && !state.episode) {
+    takeSample(model, tokens, time);
+    refit(model);
+  }
+  pushRing(state.times, time);
+  if (!Number.isNaN(due)) pushRing(state.ratios, time / due);
+  const ratio = state.ratios.count < STEPS ? 1 : lowerMedian(ringValues(state.ratios));
+  const climb = climbOf(state.times);
+  if (state.episode) follow(state, view, time, Math.max(ratio, state.episode.climbs ? climb : 1));
+  else if (ratio > GROWN || climb > GROWN) begin(state, view, Math.max(ratio, climb), ratio <= GROWN);
+}
+
+function begin(state: DriftState, view: StepView, ratio: number, climbs: boolean): void {
+  const back = climbs ? CLIMB_STEPS : STEPS / 2;
+  state.episode = {
+    onsetStep: Math.max(0, view.step - back + 1),
+    onsetNs: view.startNs,
+    lost: 0,
+    time: 0,
+    steps: 0,
+    ratio,
+    climbs,
+  };
+}
+
+function follow(state: DriftState, view: StepView, time: number, ratio: number): void {
+  const episode = state.episode as NonNullable<DriftState['episode']>;
+  episode.ratio = ratio;
+  episode.lost += time * (1 - 1 / Math.max(1, ratio));
+  episode.time += time;
+  episode.steps++;
+  if (ratio < OVER && view.step - episode.onsetStep > STEPS) state.episode = null;
+}
+
+/** How much the last steps climbed, if they did so nearly without a break; else 1. */
+function climbOf(times: Ring): number {
+  if (times.count < CLIMB_STEPS) return 1;
+  const last = Array.from(
+    { length: CLIMB_STEPS },
+    (_, i) => times.values[(times.count - CLIMB_STEPS + i) % STEPS] as number,
+  );
+  let agreement = 0;
+  for (let i = 0; i < last.length; i++)
+    for (let k = i + 1; k < last.length; k++) agreement += Math.sign((last[k] as number) - (last[i] as number));
+  const pairs = (CLIMB_STEPS * (CLIMB_STEPS - 1)) / 2;
+  return agreement < TAU * pairs ? 1 : median(last.slice(-4)) / median(last.slice(0, 4));
+}
+
+function longestPause(view: StepView): number {
+  let longest = 0;
+  for (const phase of ['checkpoint', 'evaluation'])
+    for (const time of view.phases.get(phase) ?? []) if (time > longest) longest = time;
+  return longest;
+}

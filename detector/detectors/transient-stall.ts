@@ -1,0 +1,115 @@
+import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
+import { newRing, pushRing, type Ring, ringValues } from '../reference/ring.js';
+import { newSpell, observeSpell, type Spell } from '../reference/spell.js';
+import { quantile } from '../reference/statistics.js';
+import { episodeFinding, ms, rounded } from './episode-finding.js';
+import type { Detector, Finding, JobWindow } from './finding.js';
+
+/**
+ * A pause of the whole job that is over, or comes again and again. Informs, never pages.
+ *
+ * Signature: a step takes five times as long as quick steps of the same shape do, and more than a second longer.
+ * Checkpoints and evaluations are not counted. The reference is the fastest fifth of the last steps, not their mean: where
+ * every second step is slow, the mean lies between and nothing would stand out.
+ */
+export const transientStall: Detector<StallState> = {
+  kind: 'transient_stall',
+  initial: () => ({ past: new Map(), spell: newSpell(), hits: [], longestMs: 0, usualMs: 0, late: [] }),
+  step,
+};
+
+export interface StallState {
+  /** Shape of the step -> its last times. */
+  past: Map<string, Ring>;
+  spell: Spell;
+  /** Steps that stalled in the episode, the last ones. */
+  hits: number[];
+  longestMs: number;
+  usualMs: number;
+  /** Slots whose own time the last stall was, where that can be told. */
+  late: number[];
+}
+
+const SLOWER = 5;
+const MIN_LOST_NS = 1e9;
+const STEPS = 64;
+const KNOWN_AT = 8;
+const RULE = { window: 1, hits: 1, share: 0, quiet: 4 };
+const MAX_HITS = 16;
+const PAUSES = ['checkpoint', 'evaluation'];
+
+function step(state: StallState, { topology, views }: JobWindow): Finding[] {
+  const view = views.at(-1) as StepView;
+  observe(state, view);
+  const { episode } = state.spell;
+  // It is over only once a step has followed; the last step of a process that ended may be its end.
+  if (!episode || episode.steps < 2) return [];
+  const period = periodOf(state.hits);
+  const ranks = state.late.map((slot) => topology.ranks[slot] as number);
+  const often = period > 0 ? ` every ${period} steps` : '';
+  return [
+    episodeFinding('transient_stall', topology, episode, {
+      subject: { ranks },
+      cause: 'unknown',
+      summary: () => `the job stalls${often}: a step takes up to ${state.longestMs} ms instead of ${state.usualMs} ms`,
+      confidence: 0.9,
+      evidence: {
+        longest_ms: state.longestMs,
+        usual_ms: state.usualMs,
+        ...(period > 0 ? { period_steps: period } : {}),
+      },
+      runnerUp: { kind: 'straggler', why_not: 'it does not last: steps between take as long as usual' },
+    }),
+  ];
+}
+
+function observe(state: StallState, view: StepView): void {
+  const key = shapeOf(view);
+  let past = state.past.get(key);
+  if (!past) state.past.set(key, (past = newRing(STEPS)));
+  const time = stepTimeOf(view) - pausedTime(view);
+  const usual = past.count < KNOWN_AT ? Number.NaN : quantile(Float64Array.from(ringValues(past)).sort(), 0.2);
+  const lost = time - usual;
+  const hit = time > SLOWER * usual && lost > MIN_LOST_NS;
+  pushRing(past, time);
+  if (hit) {
+    if (!state.spell.episode) Object.assign(state, { hits: [], longestMs: 0 });
+    state.hits = [...state.hits, view.step].slice(-MAX_HITS);
+    state.longestMs = Math.max(state.longestMs, ms(time));
+    state.usualMs = rounded(usual / 1e6);
+    state.late = lateSlots(view, lost);
+  }
+  observeSpell(state.spell, { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time, hit }, RULE);
+}
+
+/** Steps of one shape are compared: graph bucket, decode tokens, and whether there is a prefill. */
+function shapeOf(view: StepView): string {
+  const { prefill_tokens, decode_tokens } = view.serving;
+  return `${view.graph[0]}|${decode_tokens[0]}|${(prefill_tokens[0] as number) > 0}`;
+}
+
+function pausedTime(view: StepView): number {
+  let longest = 0;
+  for (const phase of PAUSES) for (const time of view.phases.get(phase) ?? []) if (time > longest) longest = time;
+  return longest;
+}
+
+/** Slots for which the others waited nearly all of it: they, and not the network, stood still. */
+function lateSlots(view: StepView, lost: number): number[] {
+  const late: number[] = [];
+  for (const group of view.groups) {
+    const most = Math.max(...group.durations);
+    group.durations.forEach((duration, i) => {
+      const slot = group.slots[i] as number;
+      if (most - duration > 0.8 * lost && !late.includes(slot)) late.push(slot);
+    });
+  }
+  return late.length < view.gap.length ? late : [];
+}
+
+/** Steps between stalls, where they come regularly; 0: they do not. */
+function periodOf(hits: readonly number[]): number {
+  if (hits.length < 4) return 0;
+  const gaps = hits.slice(1).map((step, i) => step - (hits[i] as number));
+  return gaps.every((gap) => gap === gaps[0]) ? (gaps[0] as number) : 0;
+}

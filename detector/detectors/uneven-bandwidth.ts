@@ -1,0 +1,166 @@
+import type { CommGroup } from '../pipeline/collectives.js';
+import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
+import type { JobTopology } from '../pipeline/topology.js';
+import { newSpell, observeSpell, type Spell, type SpellEpisode } from '../reference/spell.js';
+import { lowerMedian } from '../reference/statistics.js';
+import { busBandwidth, learnTransfer, sizeKey, type TransferPast, usualTransfer } from '../reference/transfer-past.js';
+import { episodeFinding, percent, rounded } from './episode-finding.js';
+import type { Detector, Finding, JobWindow } from './finding.js';
+
+/**
+ * Transfers that were slow from the first step on, seen by comparison within the job.
+ *
+ * Signatures: (1) a communicator's large messages reach less than half of the bus bandwidth of its smaller ones; bus
+ * bandwidth grows with the size or stays, so a cliff is a fault (a report: 29.5 GB/s at 32 MiB, 5.3 at 64 MiB). (2) A
+ * communicator takes more than 1.5 x as long as most others of the job for the same operation and size: comm_slow across
+ * hosts, tp_slow_path (a slow algorithm, peer access off) within one. Both for most of the last steps, and only while the
+ * ranks leave the collective together, so that no straggler explains it.
+ */
+export const unevenBandwidth: Detector<UnevenState> = {
+  kind: 'comm_slow',
+  initial: () => ({ past: new Map(), cliffs: new Map(), groups: new Map() }),
+  step,
+};
+
+export interface UnevenState {
+  past: TransferPast;
+  cliffs: Map<string, Case>;
+  groups: Map<string, Case>;
+}
+
+interface Case {
+  spell: Spell;
+  slots: number[];
+  acrossHosts: boolean;
+  /** Bus bandwidth in GB/s of the slow messages, and of what they are compared with. */
+  slow: number;
+  fast: number;
+  /** Sizes that are slow, bytes. */
+  sizes: number[];
+}
+
+const CLIFF = 0.5;
+const SLOWER = 1.5;
+const RULE = { window: 12, hits: 10, share: 0.02, quiet: 12 };
+/** Groups to compare with: with fewer it cannot be said which is the odd one. */
+const MIN_OTHERS = 2;
+
+function step(state: UnevenState, { topology, views }: JobWindow): Finding[] {
+  const view = views.at(-1) as StepView;
+  if (!view.launchBound) {
+    for (const group of view.groups)
+      for (const size of group.sizes) learnTransfer(state.past, sizeKey(group, size), size.transfer / size.count);
+    for (const group of view.groups) observeSizes(state, view, group);
+    observeGroups(state, view);
+  }
+  return [
+    ...[...state.cliffs].flatMap(([name, found]) => findingOf('sizes', name, found, topology)),
+    ...[...state.groups].flatMap(([name, found]) => findingOf('groups', name, found, topology)),
+  ];
+}
+
+function observeSizes(state: UnevenState, view: StepView, group: CommGroup): void {
+  const bandwidths = [...state.past.keys()]
+    .filter((key) => key.startsWith(`${group.name}|`))
+    .map((key) => {
+      const [, op = '', bytes = ''] = key.split('|');
+      return {
+        op,
+        bytes: Number(bytes),
+        value: busBandwidth(op, group.slots.length, Number(bytes), usualTransfer(state.past, key)),
+      };
+    })
+    .filter(({ value }) => value > 0)
+    .sort((a, b) => a.bytes - b.bytes);
+  let [lost, fast, slow] = [0, 0, 0];
+  const sizes: number[] = [];
+  for (const { op, bytes, value } of bandwidths) {
+    if (value < CLIFF * fast) {
+      sizes.push(bytes);
+      slow = value;
+      const now = group.sizes.find((size) => size.bytes === bytes && size.op === op);
+      if (now) lost += now.transfer * (1 - value / fast);
+    } else fast = Math.max(fast, value);
+  }
+  note(state.cliffs, view, group, {
+    lost,
+    slow,
+    fast,
+    sizes,
+    hit: sizes.length > 0,
+    judged: lost > 0 || sizes.length === 0,
+  });
+}
+
+function observeGroups(state: UnevenState, view: StepView): void {
+  for (const group of view.groups) {
+    let [lost, fast, slow] = [0, 0, 0];
+    const sizes: number[] = [];
+    for (const size of group.sizes) {
+      const own = usualTransfer(state.past, sizeKey(group, size));
+      const others = view.groups
+        .filter(
+          (other) =>
+            other.name !== group.name && other.sizes.some(({ bytes, op }) => bytes === size.bytes && op === size.op),
+        )
+        .map((other) => usualTransfer(state.past, sizeKey(other, size)));
+      const usual = lowerMedian(others);
+      if (others.length < MIN_OTHERS || !(own > SLOWER * usual)) continue;
+      sizes.push(size.bytes);
+      lost += (own - usual) * size.count;
+      slow = busBandwidth(size.op, group.slots.length, size.bytes, own);
+      fast = busBandwidth(size.op, group.slots.length, size.bytes, usual);
+    }
+    note(state.groups, view, group, { lost, slow, fast, sizes, hit: lost > 0, judged: true });
+  }
+}
+
+interface Seen {
+  lost: number;
+  slow: number;
+  fast: number;
+  sizes: number[];
+  hit: boolean;
+  /** The slow sizes were used in this step. */
+  judged: boolean;
+}
+
+function note(cases: Map<string, Case>, view: StepView, group: CommGroup, seen: Seen): void {
+  let known = cases.get(group.name);
+  if (!known) {
+    if (!seen.hit) return;
+    known = { spell: newSpell(), slots: [...group.slots], acrossHosts: group.acrossHosts, slow: 0, fast: 0, sizes: [] };
+    cases.set(group.name, known);
+  }
+  if (!seen.judged) return;
+  if (seen.hit)
+    Object.assign(known, { slow: rounded(seen.slow / 1e9, 2), fast: rounded(seen.fast / 1e9, 2), sizes: seen.sizes });
+  observeSpell(
+    known.spell,
+    { step: view.step, startNs: view.startNs, lost: seen.lost, time: stepTimeOf(view), hit: seen.hit },
+    RULE,
+  );
+}
+
+function findingOf(by: 'sizes' | 'groups', name: string, found: Case, topology: JobTopology): Finding[] {
+  const { spell, slots, acrossHosts, slow, fast, sizes } = found;
+  if (!spell.episode) return [];
+  const kind = by === 'sizes' || acrossHosts ? 'comm_slow' : 'tp_slow_path';
+  const hosts = [...new Set(slots.map((slot) => topology.hosts[slot] as string))].filter((host) => host !== '');
+  const compared = by === 'sizes' ? 'its smaller messages' : 'the other groups';
+  return [
+    episodeFinding(kind, topology, spell.episode as SpellEpisode, {
+      key: `group=${name}|${by}`,
+      subject: { group: name, hosts },
+      cause: by === 'sizes' ? 'network' : 'configuration',
+      summary: ({ share }) =>
+        `group ${name} moves messages of ${sizes.join(', ')} bytes at ${slow} GB/s, ${compared} at ${fast}: ${percent(share)} % of the step is lost`,
+      confidence: 0.8,
+      evidence: { busbw_gb_s: slow, compared_busbw_gb_s: fast, message_bytes: sizes },
+      runnerUp: {
+        kind: 'straggler',
+        why_not: 'the shortest duration over all ranks is long: nobody in the group arrives late to it',
+      },
+    }),
+  ];
+}

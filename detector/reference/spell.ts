@@ -1,0 +1,69 @@
+/**
+ * Something that costs time in many of the last steps, though not in each: opens on enough hits that lost enough, ends
+ * after a quiet time. Plain data; the detectors that watch a whole job share it.
+ */
+export interface Spell {
+  recent: SpellStep[];
+  episode: SpellEpisode | null;
+}
+
+export interface SpellStep {
+  step: number;
+  startNs: bigint;
+  /** Time lost in the step, and the step's time, nanoseconds. */
+  lost: number;
+  time: number;
+  hit: boolean;
+}
+
+export interface SpellEpisode {
+  onsetStep: number;
+  onsetNs: bigint;
+  lost: number;
+  time: number;
+  steps: number;
+  hits: number;
+}
+
+export interface SpellRule {
+  /** Steps looked back on. */
+  window: number;
+  /** Hits among them that it takes. */
+  hits: number;
+  /** Share of the time since the first of these hits that must be lost. */
+  share: number;
+  /** Steps without a hit after which it is over. */
+  quiet: number;
+}
+
+export const newSpell = (): Spell => ({ recent: [], episode: null });
+
+/** Takes in one step; the episode that holds after it, or null. */
+export function observeSpell(spell: Spell, step: SpellStep, rule: SpellRule): SpellEpisode | null {
+  spell.recent.push(step);
+  if (spell.recent.length > Math.max(rule.window, rule.quiet)) spell.recent.shift();
+  const { episode } = spell;
+  if (episode) {
+    add(episode, step);
+    if (isQuiet(spell, rule)) spell.episode = null;
+  } else if (!isQuiet(spell, rule)) spell.episode = opened(spell.recent.slice(-rule.window), rule);
+  return spell.episode;
+}
+
+const isQuiet = (spell: Spell, { quiet }: SpellRule): boolean => !spell.recent.slice(-quiet).some(({ hit }) => hit);
+
+function opened(recent: readonly SpellStep[], { hits, share }: SpellRule): SpellEpisode | null {
+  const first = recent.findIndex(({ hit }) => hit);
+  if (first < 0 || recent.filter(({ hit }) => hit).length < hits) return null;
+  const [onset, ...later] = recent.slice(first) as [SpellStep, ...SpellStep[]];
+  const episode = { onsetStep: onset.step, onsetNs: onset.startNs, lost: 0, time: 0, steps: 0, hits: 0 };
+  for (const step of [onset, ...later]) add(episode, step);
+  return episode.lost >= share * episode.time ? episode : null;
+}
+
+function add(episode: SpellEpisode, { lost, time, hit }: SpellStep): void {
+  episode.lost += Math.max(0, lost);
+  episode.time += time;
+  episode.steps++;
+  if (hit) episode.hits++;
+}

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { newJobMeta } from '../../protocol/job-meta.js';
+import { type PhaseBatch, PhaseBatchBuilder } from '../../protocol/phase-batch.js';
+import { KIND } from '../../protocol/vocabulary.js';
+import { judge, T0, type TraceSpec, trace } from '../support/trace.js';
+
+/** Public reports of jobs that stand still: a collective that does not end, and pauses that are none. */
+
+const RANKS = 32;
+const PERIOD_S = 14;
+const STEPS = 20;
+const meta = { groups: { world: Array.from({ length: RANKS }, (_, rank) => rank) } };
+
+const phases: TraceSpec['phases'] = () => [
+  { phase: 'fwd', ms: 12_000 },
+  { phase: 'all_to_all', ms: 1500, group: 'world' },
+];
+const healthy = () => trace({ ranks: RANKS, steps: STEPS, period: 1000 * PERIOD_S, phases, meta });
+
+/** What the collectors of the given ranks say at a time: the collective of step 20 has begun and not ended. */
+function open(
+  ranks: number[],
+  seconds: number,
+  facts: { phase?: string; kind?: number; open?: boolean } = {},
+): PhaseBatch {
+  const { phase = 'all_to_all', kind = KIND.comm } = facts;
+  const builder = new PhaseBatchBuilder(newJobMeta('case', meta));
+  const start_ns = T0 + BigInt((STEPS * PERIOD_S + 12) * 1e9);
+  const comm = phase === 'all_to_all' ? { op: phase, group: 'world', seq: STEPS } : {};
+  for (const rank of ranks)
+    builder.push({
+      rank,
+      step: STEPS,
+      phase,
+      kind,
+      open: facts.open ?? true,
+      start_ns,
+      dur_ns: BigInt(seconds * 1e9),
+      ...comm,
+    });
+  return builder.take();
+}
+
+const all = Array.from({ length: RANKS }, (_, rank) => rank);
+const without = (missing: number): number[] => all.filter((rank) => rank !== missing);
+
+describe('a collective that does not end', () => {
+  it('is a hang within three steps, and names the rank that has not arrived', () => {
+    const said = [10, 20, 30, 40, 50].map((seconds) => open(without(21), seconds));
+    const { incidents } = judge([...healthy(), ...said]);
+    assert.deepEqual(
+      incidents.map(({ kind, severity, subject }) => [kind, severity, subject.ranks]),
+      [['comm_hang', 'critical', [21]]],
+    );
+    const openFor = incidents[0]?.timeline[0]?.note.match(/for ([\d.]+) s/)?.[1];
+    assert.ok(Number(openFor) <= 3 * PERIOD_S + 10, `said after ${openFor} s`);
+  });
+
+  it('names nobody where all have arrived: one incident, not one a rank', () => {
+    const said = [20, 45, 100, 905].map((seconds) => open(all, seconds));
+    const { incidents } = judge([...healthy(), ...said]);
+    assert.deepEqual(
+      incidents.map(({ kind, cause, subject }) => [kind, cause, subject.ranks, subject.group]),
+      [['comm_hang', 'network', [], 'world']],
+    );
+  });
+
+  it('is over once it ends', () => {
+    const { incidents } = judge([...healthy(), open(without(3), 60), open(all, 70, { open: false })]);
+    assert.deepEqual(
+      incidents.filter(({ kind }) => kind === 'comm_hang').map(({ status }) => status),
+      ['resolved'],
+    );
+  });
+
+  it('is no hang while the missing rank writes a checkpoint', () => {
+    const checkpoint = open([3], 90, { phase: 'checkpoint', kind: KIND.host });
+    const { incidents } = judge([...healthy(), checkpoint, open(without(3), 80)]);
+    assert.deepEqual(incidents, []);
+  });
+
+  it('is no hang in a first step that compiles for minutes', () => {
+    assert.deepEqual(judge([open(without(3), 300)]).incidents, []);
+  });
+});
