@@ -1,13 +1,22 @@
 import { PicketError } from '../protocol/errors.js';
 import { type JobMeta, newJobMeta } from '../protocol/job-meta.js';
+import { communicatorsOf, range } from './communicators.js';
 
 export const GPUS_PER_HOST = 8;
 
-/** Degrees of data, tensor and pipeline parallelism; their product is the number of ranks. */
+/** Degrees of data, tensor and pipeline parallelism, whose product is the number of ranks, and of expert parallelism, a divisor of dp. */
 export interface Layout {
   readonly dp: number;
   readonly tp: number;
   readonly pp: number;
+  readonly ep: number;
+}
+
+/** Where a job's ranks sit in the fleet. */
+export interface Site {
+  readonly gpusPerHost?: number;
+  /** The fleet's GPU on which the job begins. */
+  readonly firstGpu?: number;
 }
 
 /** Where the ranks of one job sit. Ranks count tensor fastest, then data, then stages, as Megatron does. */
@@ -18,16 +27,19 @@ export class Cluster {
   readonly hosts: readonly string[];
   /** Communicators: name -> ranks. */
   readonly groups: ReadonlyMap<string, readonly number[]>;
+  readonly #gpusPerHost: number;
   readonly #firstGpu: number;
 
-  /** `firstGpu`: where in the fleet the job begins. Throws `bad_input` if a tensor parallel group would span hosts. */
-  constructor(job: string, layout: Layout, firstGpu = 0) {
+  /** Throws `bad_input` if a tensor parallel group would span hosts. */
+  constructor(job: string, layout: Layout, { gpusPerHost = GPUS_PER_HOST, firstGpu = 0 }: Site = {}) {
     this.job = job;
     this.layout = layout;
     this.size = layout.dp * layout.tp * layout.pp;
+    this.#gpusPerHost = gpusPerHost;
     this.#firstGpu = firstGpu;
     this.hosts = [...new Set(range(this.size).map((rank) => this.hostOf(rank)))];
-    this.groups = this.#communicators();
+    this.groups = communicatorsOf(this);
+    this.#checkTensorGroups();
   }
 
   rank(stage: number, dp: number, tp: number): number {
@@ -46,8 +58,26 @@ export class Cluster {
     return `node-${String(this.#hostNumber(rank)).padStart(4, '0')}`;
   }
 
+  /** Place of a rank's GPU within its host. */
+  localOf(rank: number): number {
+    return (this.#firstGpu + rank) % this.#gpusPerHost;
+  }
+
+  gpuOf(rank: number): string {
+    return `GPU-${this.#hostNumber(rank)}-${this.localOf(rank)}`;
+  }
+
+  /** The NIC of a rank's GPU: one rail a GPU. */
+  nicOf(rank: number): string {
+    return `mlx5_${this.localOf(rank)}`;
+  }
+
   ranksOfStage(stage: number): number[] {
     return range(this.size).filter((rank) => this.stageOf(rank) === stage);
+  }
+
+  ranksOfHost(host: string): number[] {
+    return range(this.size).filter((rank) => this.hostOf(rank) === host);
   }
 
   /** Ranks of a group. Throws if the layout has no such group: a mistake of the caller. */
@@ -57,12 +87,17 @@ export class Cluster {
     return ranks;
   }
 
+  spansHosts(group: string): boolean {
+    return new Set(this.group(group).map((rank) => this.hostOf(rank))).size > 1;
+  }
+
   /** What the collector of a host knows: its own ranks, and the communicators that they belong to. */
-  metaOf(host: string): JobMeta {
-    const own = range(this.size).filter((rank) => this.hostOf(rank) === host);
+  metaOf(host: string, run: string): JobMeta {
+    const own = this.ranksOfHost(host);
     const members = new Set(own);
     const groups = [...this.groups].filter(([, ranks]) => ranks.some((rank) => members.has(rank)));
     return newJobMeta(this.job, {
+      run,
       host,
       engine: 'simulator',
       device: 'H200',
@@ -73,66 +108,25 @@ export class Cluster {
 
   #infoOf(rank: number): JobMeta['ranks'][number] {
     const stage = this.stageOf(rank);
-    const local = (this.#firstGpu + rank) % GPUS_PER_HOST;
+    const dp = this.dpOf(rank);
     return {
-      rank,
-      host: this.hostOf(rank),
-      gpu: `GPU-${this.#hostNumber(rank)}-${local}`,
-      local_rank: local,
-      dp: this.dpOf(rank),
-      tp: rank % this.layout.tp,
-      pp: stage,
-      stage,
+      ...{ rank, host: this.hostOf(rank), gpu: this.gpuOf(rank), local_rank: this.localOf(rank) },
+      ...{ dp, tp: rank % this.layout.tp, pp: stage, stage },
+      ...(this.layout.ep > 1 && { ep: dp % this.layout.ep }),
     };
   }
 
   #hostNumber(rank: number): number {
-    return Math.floor((this.#firstGpu + rank) / GPUS_PER_HOST);
+    return Math.floor((this.#firstGpu + rank) / this.#gpusPerHost);
   }
 
-  #communicators(): Map<string, number[]> {
-    const { dp, tp, pp } = this.layout;
-    const groups = new Map<string, number[]>();
-    for (let stage = 0; stage < pp; stage++) {
-      if (tp > 1)
-        for (let d = 0; d < dp; d++) {
-          const ranks = range(tp).map((t) => this.rank(stage, d, t));
-          this.#checkOneHost(ranks);
-          groups.set(tensorGroup(stage, d), ranks);
-        }
-      if (dp > 1)
-        for (let t = 0; t < tp; t++)
-          groups.set(
-            dataGroup(stage, t),
-            range(dp).map((d) => this.rank(stage, d, t)),
-          );
-    }
-    if (pp > 1) {
-      groups.set(WORLD, range(this.size));
-      for (let d = 0; d < dp; d++)
-        for (let t = 0; t < tp; t++) {
-          groups.set(embeddingGroup(d, t), [this.rank(0, d, t), this.rank(pp - 1, d, t)]);
-          for (let stage = 0; stage + 1 < pp; stage++)
-            groups.set(pairGroup(stage, d, t), [this.rank(stage, d, t), this.rank(stage + 1, d, t)]);
-        }
-    }
-    return groups;
-  }
-
-  #checkOneHost(ranks: readonly number[]): void {
-    if (new Set(ranks.map((rank) => this.hostOf(rank))).size > 1)
-      throw new PicketError('bad_input', `tensor parallel group of ranks ${ranks.join(', ')} spans hosts`, {
-        field: 'layout.tp',
-        remedy: `hosts have ${GPUS_PER_HOST} GPUs: use 1, 2, 4 or 8`,
-      });
+  #checkTensorGroups(): void {
+    const { tp } = this.layout;
+    for (let first = 0; tp > 1 && first < this.size; first += tp)
+      if (this.hostOf(first) !== this.hostOf(first + tp - 1))
+        throw new PicketError('bad_input', `tensor parallel group of ranks ${first} to ${first + tp - 1} spans hosts`, {
+          field: 'layout.tp',
+          remedy: `hosts have ${this.#gpusPerHost} GPUs: use a divisor of that`,
+        });
   }
 }
-
-export const WORLD = 'world';
-export const tensorGroup = (stage: number, dp: number): string => `tp-s${stage}-d${dp}`;
-export const dataGroup = (stage: number, tp: number): string => `dp-s${stage}-t${tp}`;
-export const embeddingGroup = (dp: number, tp: number): string => `embedding-d${dp}-t${tp}`;
-/** Between `stage` and the next one. */
-export const pairGroup = (stage: number, dp: number, tp: number): string => `pp-s${stage}-s${stage + 1}-d${dp}-t${tp}`;
-
-export const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);

@@ -1,7 +1,6 @@
 /*
  * Magnitudes and noise of healthy jobs. Everything here was measured, on:
  *   h200-train  two H200 GPUs training data parallel (20 ms a step, eager) and pipeline parallel, 240 steps a scenario
- *   h200-tp2    two H200 GPUs serving tensor parallel with CUDA graphs, scenarios healthy and healthy_2, 1,000 steps
  *   ndtimeline  ByteDance-Seed/StragglerAnalysis trace ST: 2 data parallel x 4 stages, 32 sampled steps of 2.2 s
  *   dlrover     training events of a production job in intelligent-machine-learning/dlrover
  * Not modelled: GPUs at their power limit compute 6 % faster once they wait for more than about 12 % of a step (h200-train
@@ -36,29 +35,49 @@ export const TRAINING = {
   microbatchTokens: 4096,
 } as const;
 
+/** How steadily GPUs compute: two kinds, since two were recorded. */
+export const GPUS = {
+  /** h200-train: two GPUs at their power limit, equal inputs. */
+  power_limited: {
+    /**
+     * Wander of one GPU's compute speed against its peers' (clock and power control), an Ornstein-Uhlenbeck process.
+     * Log ratio of the two ranks' forward + backward: robust 0.016-0.035, median of six scenarios 0.021 = sqrt(2) sigma;
+     * its variogram gives a time constant of 60-400 ms, median 100.
+     */
+    wander: 0.015,
+    /** The same shared by all ranks: mean of the two ranks' log backward, robust 0.02-0.03, variogram 150-200 ms. */
+    commonWander: 0.02,
+    /** White part of a phase: ratio of the ranks at lag 1 less the wander. */
+    forwardWhite: 0.005,
+    backwardWhite: 0.005,
+    contents: 0,
+  },
+  /** ndtimeline: a production job. What looks like noise of its GPUs is mostly the data. */
+  steady: {
+    wander: 0,
+    /** Step by step after the first 5 the job wanders by 0.007; less what the contents give (0.004) over 0.85 s. */
+    commonWander: 0.011,
+    /** Log ratio of a phase of two data parallel peers less the part common to all stages: 0.0115 and 0.006 = sqrt(2) white. */
+    forwardWhite: 0.008,
+    backwardWhite: 0.0042,
+    /**
+     * What a microbatch holds, beyond its number of tokens: forward and backward of one microbatch are as much longer
+     * on all stages (rank correlation 0.75-0.84), its neighbours are not. Ratio of peers 0.0163 = sqrt(2) times this.
+     */
+    contents: 0.0115,
+  },
+} as const;
+export type GpuKind = keyof typeof GPUS;
+
 export const NOISE = {
+  /** Memory of the wanders below GPUS; see there. */
+  wanderTimeNs: 100 * MS,
+  commonWanderTimeNs: 150 * MS,
   /**
    * Constant speed difference between GPUs of one job. Median of log(rank 1 / rank 0) of forward and backward: h200-train
    * 0.003 to 0.010 apart in eight scenarios; ndtimeline per stage 0.000 to 0.012. Mean distance 0.0055 = 1.13 sigma.
    */
   gpuSpread: 0.005,
-  /**
-   * Wander of one GPU's compute speed against its peers' (clock and power control), an Ornstein-Uhlenbeck process.
-   * h200-train, log ratio of the two ranks' forward + backward: robust 0.016-0.035, median of six scenarios 0.021 =
-   * sqrt(2) sigma; its variogram gives a time constant of 60-400 ms, median 100.
-   * Averaged over 68 and 145 ms the same process gives ndtimeline's ratios of microbatches too (0.020, 0.018 against the
-   * measured 0.018-0.024 forward and 0.015-0.021 backward).
-   */
-  wander: 0.015,
-  wanderTimeNs: 100 * MS,
-  /**
-   * The same shared by all ranks of a job. h200-train, mean of the two ranks' log backward: robust 0.02-0.03, variogram
-   * 150-200 ms; ndtimeline after its first 5 steps, step by step: 0.007 (the process below averaged over 0.85 s: 0.010).
-   */
-  commonWander: 0.02,
-  commonWanderTimeNs: 150 * MS,
-  /** White part of a phase. h200-train, ratio of the ranks at lag 1 less the wander: 0.004; ndtimeline: 0.006. */
-  white: 0.005,
   /** A single slow phase: ndtimeline, 1 of 2,048 rank-microbatches is more than 10 % (19 %) off. */
   spikeRate: 5e-4,
   spikeMin: 0.1,
@@ -92,7 +111,45 @@ export const EVENTS = {
   gcRate: 1 / 200,
   gcMinNs: 80 * MS,
   gcMaxNs: 714 * MS,
+  /** h200-train train_gc: 80 ms of the 362 ms step of traceml#252, every 23 steps of each rank in turn. */
+  rotatingGcFactor: 0.22,
+  rotatingGcSteps: 23,
+  /** intelligent-machine-learning/dlrover PR 1727 and our case 70: evaluation of 600 s, every 500 steps of 15.7 s. */
+  evaluationSteps: 500,
+  evaluationFactor: 38,
+  /** Loader stalls of all ranks, 2 to 13 nominal steps long (m2lines/Samudra#634: 20-47 s against 0.7-3); their rate is our choice. */
+  loaderStallRate: 1 / 2000,
+  loaderStallMin: 2,
+  loaderStallMax: 13,
+  /** marin#8934: 20 minutes from a failure to the next step; a run that restarts does so every 500 steps: our choice. */
+  restartNs: 1200e9,
+  restartSteps: 500,
+  /** Steps done again where no checkpoint says how many. */
+  restartRepeats: 10,
+  /** How much more often a look-alike evaluates and saves, so that a short run holds some. */
+  frequent: 6,
+  /** Largest difference of healthy stages, detection.md 4f: 1.045. */
+  stageSpread: 0.045,
 } as const;
+
+/** Mixture-of-experts layers. No recording: shares are our choice, in the order of DeepSeek-V3's published profile. */
+export const EXPERTS = {
+  /** Of forward and of backward. */
+  share: 0.4,
+  /** Dispatch or combine of a microbatch over its nominal forward or backward. */
+  exchangeShare: 0.06,
+  /** deepseek-ai/DeepEP#343 as in case 33: tokens of balanced ranks +-2 %. */
+  spread: 0.02,
+  /** case 33: hot experts on 2 of a host's 8 GPUs. */
+  hotShare: 0.25,
+  topK: 8,
+} as const;
+
+/** Share of a compute phase that memory bandwidth binds (norms, activations, elementwise); our choice. */
+export const MEMORY_BOUND_SHARE = 0.3;
+
+/** Transfers between hosts of a busy network, for the look-alike of slow ones: our choice. */
+export const JITTER = { spread: 0.1, slowRate: 0.01, slowFactor: 1.6 } as const;
 
 /** h200-train train_tokens_vary_*: tokens of a microbatch, and duration = fixed share + rest x tokens / 4096. */
 export const TOKENS = {
@@ -105,48 +162,4 @@ export const TOKENS = {
   backwardFixed: 0.075,
   /** Robust residual of the fits from 2,048 tokens on: forward 0.04-0.08, backward 0.03-0.06; equal shapes explain 0.015. */
   white: 0.04,
-} as const;
-
-/** A decode step under CUDA graphs by batch bucket: h200-tp2 healthy and healthy_2, medians of a step's sums over 16 layers. */
-export const SERVING = {
-  layers: 16,
-  buckets: [
-    { graph: 1, attentionNs: 763 * US, mlpNs: 866 * US, allReduceNs: 317 * US },
-    { graph: 8, attentionNs: 780 * US, mlpNs: 922 * US, allReduceNs: 337 * US },
-    { graph: 32, attentionNs: 883 * US, mlpNs: 935 * US, allReduceNs: 373 * US },
-    { graph: 64, attentionNs: 1100 * US, mlpNs: 916 * US, allReduceNs: 429 * US },
-  ],
-  /** Step less its phases: norms and what lies between, a layer. */
-  layerGapNs: 6 * US,
-  /** Constant difference between GPUs by bucket and phase: ratio of the two ranks' sums -1.5 to +1.3 %, mean distance 0.85 %. */
-  gpuSpread: 0.0075,
-  /** One layer about its own median; 16 of them give the step's sums 0.0047 (attention) and 0.0025 (mlp), as measured. */
-  attentionWhite: 0.0175,
-  mlpWhite: 0.012,
-  /** So that the step's sum of 32 transfers varies by the measured 0.0115-0.0149. */
-  transferWhite: 0.075,
-  /** Host between two steps: median 3-6 us, 99 % quantile 11-17; then launch until the GPU begins: 20-40, 91-118. */
-  hostGapNs: 4 * US,
-  hostGapSpread: 0.55,
-  launchNs: 22 * US,
-  launchSpread: 0.6,
-  contextTokens: 1024,
-  hidden: 4096,
-} as const;
-
-/** Prefills in the same recordings: launched eagerly, so the host's pace shows wherever the GPU's work is shorter. */
-export const PREFILL = {
-  share: 0.058,
-  tokens: [512, 1024, 2048],
-  /** Smallest sums of a step: attention 1.5, 2.1, 3.7 ms; mlp 2.3, 4.0, 7.7; all-reduce transfer 2.2, 2.6, 2.8 at those tokens. */
-  attentionNs: [1.5 * MS, 2.1 * MS, 3.7 * MS],
-  mlpNs: [2.3 * MS, 4.0 * MS, 7.7 * MS],
-  allReduceNs: [2.2 * MS, 2.6 * MS, 2.8 * MS],
-  /** Whole steps: 10 % quantile 11.5 ms, median 16.2, 90 % quantile 21.5; how its excess falls on the phases differs freely by rank. */
-  launchBoundNs: 15.5 * MS,
-  launchBoundSpread: 0.2,
-  /** 7 % of them take 60-88 ms on both ranks. */
-  stallRate: 0.069,
-  stallMinNs: 45 * MS,
-  stallMaxNs: 72 * MS,
 } as const;

@@ -1,8 +1,9 @@
-import { EVENTS, NOISE } from './measured.js';
+import { EVENTS, GPUS, type GpuKind, NOISE } from './measured.js';
 import { Random } from './random.js';
 
 /** Noise of one training job: what healthy hardware and software do. All factors are relative to the nominal duration; times in ns. */
 export class Noise {
+  readonly #kind: (typeof GPUS)[GpuKind];
   readonly #gpu: Float64Array;
   readonly #wander: Wander[];
   readonly #common: Wander;
@@ -16,12 +17,13 @@ export class Noise {
   #pausedRank = -1;
   #pauseNs = 0;
 
-  constructor(seed: number, job: string, ranks: number) {
+  constructor(seed: number, job: string, ranks: number, gpus: GpuKind = 'power_limited') {
+    this.#kind = GPUS[gpus];
     const streams = (purpose: string): Random[] =>
       Array.from({ length: ranks }, (_, rank) => Random.stream(seed, job, purpose, rank));
     this.#gpu = Float64Array.from(streams('gpu'), (random) => NOISE.gpuSpread * random.normal());
-    this.#wander = streams('wander').map((random) => new Wander(random, NOISE.wander, NOISE.wanderTimeNs));
-    this.#common = new Wander(Random.stream(seed, job, 'common'), NOISE.commonWander, NOISE.commonWanderTimeNs);
+    this.#wander = streams('wander').map((random) => new Wander(random, this.#kind.wander, NOISE.wanderTimeNs));
+    this.#common = new Wander(Random.stream(seed, job, 'common'), this.#kind.commonWander, NOISE.commonWanderTimeNs);
     this.#compute = streams('compute');
     this.#host = streams('host');
     this.#end = streams('end');
@@ -29,7 +31,7 @@ export class Noise {
     this.#events = Random.stream(seed, job, 'events');
   }
 
-  /** Draws what all ranks share in a step that begins at `startNs` and takes about `durNs`. */
+  /** Draws what all ranks share in the `step`-th step of a run, which begins at `startNs` and takes about `durNs`. */
   beginStep(step: number, startNs: number, durNs: number): void {
     this.#commonLog = this.#common.over(startNs, durNs);
     this.#settling = -NOISE.settling * Math.exp(-((step / NOISE.settlingSteps) ** 2));
@@ -41,7 +43,7 @@ export class Noise {
   }
 
   /** Factor of a compute phase that begins at `startNs` and nominally takes `durNs`; `white` replaces the white part. */
-  compute(rank: number, startNs: number, durNs: number, white: number = NOISE.white): number {
+  compute(rank: number, startNs: number, durNs: number, white: number = this.#kind.forwardWhite): number {
     const random = this.#compute[rank] as Random;
     const wander = (this.#wander[rank] as Wander).over(startNs, durNs);
     const log = (this.#gpu[rank] as number) + wander + this.#commonLog + this.#settling + white * random.normal();
@@ -72,6 +74,10 @@ export class Noise {
     return NOISE.collectiveEndNs * (this.#end[rank] as Random).normal();
   }
 
+  isWarmup(step: number): boolean {
+    return step < EVENTS.warmupFactors.length;
+  }
+
   /** Factor on the first steps' time, on top of the step itself; 0 once warm. */
   warmup(rank: number, step: number): number {
     const spread = 1 + EVENTS.warmupSpread * (2 * (this.#host[rank] as Random).uniform() - 1);
@@ -79,8 +85,9 @@ export class Noise {
     return factor === undefined ? 0 : (factor - 1) * spread;
   }
 
-  checkpoint(rank: number): number {
-    return EVENTS.checkpointFactor * Math.exp(EVENTS.checkpointSpread * (this.#host[rank] as Random).normal());
+  /** Factor on the length of a checkpoint or an evaluation of this rank. */
+  save(rank: number): number {
+    return Math.exp(EVENTS.checkpointSpread * (this.#host[rank] as Random).normal());
   }
 }
 

@@ -1,15 +1,14 @@
 import type { PhaseBatch } from '../protocol/phase-batch.js';
-import type { Truth } from './faults.js';
-import { HostBatches } from './host-batches.js';
-import { Noise } from './noise.js';
-import { type Plan, planOf, type SimulateOptions } from './options.js';
-import { Serving } from './workload/serving.js';
-import { Tokens } from './workload/tokens.js';
-import { Training } from './workload/training.js';
+import type { SampleRow } from '../protocol/sample.js';
+import type { Fault, Truth } from './faults.js';
+import type { SimulateOptions } from './options.js';
+import { planOf } from './plan.js';
+import { play, type SimulatedMessage } from './play.js';
 
 export type { Truth } from './faults.js';
 export type { SimulateOptions } from './options.js';
-export { SCENARIOS } from './scenarios.js';
+export type { SimulatedMessage } from './play.js';
+export { SCENARIOS } from './scenarios/index.js';
 
 /**
  * A fleet's phase rows as its collectors would send them: one message a host every few steps, of at most
@@ -17,31 +16,28 @@ export { SCENARIOS } from './scenarios.js';
  * Throws `bad_input` before the first batch if an option makes no sense.
  */
 export function simulate(options: SimulateOptions): Generator<PhaseBatch, void, undefined> {
-  return play(planOf(options));
+  return phasesOf(play(planOf(options), false));
+}
+
+/** The counters and events that the hosts' agents would send: what NIC and NVLink say. In order of time by each host's clock. */
+export function simulateSamples(options: SimulateOptions): Generator<SampleRow, void, undefined> {
+  return samplesOf(play(planOf(options), true));
+}
+
+/** Both, each message when it is sent. */
+export function simulateStream(options: SimulateOptions): Generator<SimulatedMessage, void, undefined> {
+  return play(planOf(options), true);
 }
 
 /** What is really wrong in the run of these options: for tests and scoreboards only. */
 export function truth(options: SimulateOptions): Truth[] {
-  return planOf(options).jobs.flatMap(({ faults }) => faults.map((fault) => fault.truth));
+  return planOf(options).jobs.flatMap(({ faults }) => faults.map((fault: Fault) => fault.truth));
 }
 
-function* play(plan: Plan): Generator<PhaseBatch, void, undefined> {
-  const runs = plan.jobs.map((job) => {
-    const rows = new HostBatches(job.cluster, plan.seed, plan.startNs, plan.stepsPerBatch);
-    return { rows, workload: workloadOf(plan, job, rows) };
-  });
-  for (let step = 0; step < plan.steps; step++)
-    for (const { rows, workload } of runs) {
-      workload.step(step);
-      yield* rows.endStep();
-    }
-  for (const { rows } of runs) yield* rows.flush();
+function* phasesOf(messages: Iterable<SimulatedMessage>): Generator<PhaseBatch, void, undefined> {
+  for (const message of messages) if (message.type === 'phases') yield message.batch;
 }
 
-function workloadOf(plan: Plan, { cluster, faults }: Plan['jobs'][number], rows: HostBatches): Training | Serving {
-  const { seed, scenario, microbatches } = plan;
-  if (scenario.workload === 'serving') return new Serving(seed, cluster, faults, rows);
-  const noise = new Noise(seed, cluster.job, cluster.size);
-  const tokens = new Tokens(seed, cluster.job, cluster.layout.dp, scenario.variesTokens ?? false);
-  return new Training({ cluster, noise, tokens, faults, rows, microbatches });
+function* samplesOf(messages: Iterable<SimulatedMessage>): Generator<SampleRow, void, undefined> {
+  for (const message of messages) if (message.type === 'samples') yield* message.samples;
 }

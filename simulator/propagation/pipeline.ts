@@ -58,7 +58,10 @@ export interface PipelineActor {
   compute(stage: number, phase: 'forward' | 'backward', microbatch: number): void;
   /** When a lane of a stage can begin its next action, ns. */
   free(stage: number, lane: number): number;
+  /** Transfer of the next message, drawn once for all lanes. */
   transferNs(): number;
+  /** How much longer messages between a stage and the next one take on a lane. */
+  slowness(boundary: number, lane: number): number;
   /** Messages that a lane waited for together, and how long. */
   exchanged(stage: number, lane: number, messages: readonly Message[], startNs: number, endNs: number): void;
 }
@@ -77,6 +80,9 @@ export function playPipeline(
   const messages = 2 * (stages - 1) * microbatches;
   const id = (m: Message): number => ((m.gradient ? 1 : 0) * (stages - 1) + m.boundary) * microbatches + m.microbatch;
   const transfer = Float64Array.from({ length: messages }, () => actor.transferNs());
+  const slow = Float64Array.from({ length: (stages - 1) * lanes }, (_, i) =>
+    actor.slowness(Math.floor(i / lanes), i % lanes),
+  );
   const posted = { true: new Float64Array(messages * lanes), false: new Float64Array(messages * lanes) };
   posted.true.fill(Number.NaN);
   posted.false.fill(Number.NaN);
@@ -97,7 +103,7 @@ export function playPipeline(
         for (const m of action.exchange) {
           const place = id(m) * lanes + lane;
           const met = Math.max(posted.true[place] as number, posted.false[place] as number);
-          end = Math.max(end, met + (transfer[id(m)] as number));
+          end = Math.max(end, met + (transfer[id(m)] as number) * (slow[m.boundary * lanes + lane] as number));
         }
         actor.exchanged(stage, lane, action.exchange, actor.free(stage, lane), end);
       }

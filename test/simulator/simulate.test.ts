@@ -6,6 +6,7 @@ import { decodePhases, encodePhases } from '../../protocol/arrow.js';
 import { MAX_MESSAGE_ROWS } from '../../protocol/limits.js';
 import { rowOf } from '../../protocol/phase-batch.js';
 import { BLOCKING_OPS } from '../../protocol/vocabulary.js';
+import type { Scenario } from '../../simulator/scenario.js';
 import { SCENARIOS, type SimulateOptions, simulate } from '../../simulator/simulate.js';
 import { groupBy, simulatedRows } from './rows.js';
 
@@ -34,15 +35,23 @@ test('before its onset a faulty run is the healthy run, byte for byte', () => {
 const anyRun = fc
   .record({
     scenario: fc.constantFrom(...Object.keys(SCENARIOS)),
-    ranks: fc.constantFrom(2, 3, 4, 8, 16, 24),
-    steps: fc.integer({ min: 1, max: 12 }),
+    ranks: fc.constantFrom(8, 16, 24),
+    steps: fc.integer({ min: 2, max: 12 }),
     seed: fc.integer(),
     pipeline: fc.boolean(),
   })
   .map(({ pipeline, ...run }): SimulateOptions => {
-    const wide = pipeline && run.ranks % 8 === 0 && !run.scenario.startsWith('serving');
-    return wide ? { ...run, layout: { tp: 2, pp: 4 } } : run;
-  });
+    const { workload, fault } = SCENARIOS[run.scenario] as Scenario;
+    const wide = pipeline && workload === 'training' && fault?.target !== 'experts';
+    return { ...run, gpusPerHost: 4, ...(wide && { layout: { tp: 2, pp: 4 } }) };
+  })
+  .filter((options) => !(options.layout && needsReplicas(options.scenario) && options.ranks === 8));
+
+/** With 2 x 4 of 8 ranks there is one replica, so nothing between replicas. */
+const needsReplicas = (scenario: string): boolean => {
+  const { fault, ...spec } = SCENARIOS[scenario] as Scenario;
+  return ['nic', 'host', 'group'].includes(fault?.target ?? '') || 'experts' in spec;
+};
 
 test('a message holds rows of one host, whose ranks and groups it knows, and survives the wire', () => {
   fc.assert(
@@ -66,16 +75,20 @@ test('a message holds rows of one host, whose ranks and groups it knows, and sur
   );
 });
 
+const AFTER_STEP = new Set(['checkpoint', 'evaluation']);
+
 test('rows are valid: all ranks and steps there, durations positive, phases and steps of a rank in order', () => {
   fc.assert(
     fc.property(anyRun, (options) => {
-      const rows = simulatedRows(options);
-      assert.equal(rows.filter((row) => row.phase === 'step').length, options.ranks * options.steps);
+      const all = simulatedRows(options);
+      const rows = all.filter((row) => !row.open);
+      if (!options.scenario.endsWith('hang'))
+        assert.equal(rows.filter((row) => row.phase === 'step').length, options.ranks * options.steps);
       const identities = new Set(
-        rows.map((row) => [row.job, row.rank, row.step, row.phase, row.microbatch, row.group, row.seq].join()),
+        rows.map((row) => [row.job, row.run, row.rank, row.step, row.phase, row.microbatch, row.group, row.seq].join()),
       );
       assert.equal(identities.size, rows.length);
-      for (const [, own] of groupBy(rows, (row) => `${row.job} ${row.rank}`)) {
+      for (const [, own] of groupBy(rows, (row) => `${row.job} ${row.run} ${row.rank}`)) {
         for (const [i, row] of own.entries()) {
           assert.ok(row.dur > 0 && Number.isSafeInteger(row.dur), `${row.phase} ${row.dur}`);
           assert.ok(row.step >= (own[i - 1]?.step ?? 0));
@@ -85,7 +98,7 @@ test('rows are valid: all ranks and steps there, durations positive, phases and 
           const before = steps[i - 1];
           if (before) assert.ok(step.start >= before.end);
           const inside = own.filter((row) => row.step === step.step && row.graph === -1 && row.start >= step.start);
-          for (const row of inside) assert.ok(row.end <= step.end || row.phase === 'checkpoint');
+          for (const row of inside) assert.ok(row.end <= step.end || AFTER_STEP.has(row.phase), row.phase);
         }
       }
     }),

@@ -21,6 +21,7 @@ function play(work: number[], microbatches: number, transferNs: number, late: nu
     },
     free: (stage) => free[stage] as number,
     transferNs: () => transferNs,
+    slowness: () => 1,
     exchanged: (stage, _lane, messages, start, end) => {
       waits.push({ stage, messages, start, end });
       free[stage] = end;

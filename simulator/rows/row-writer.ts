@@ -1,13 +1,13 @@
-import { COLUMN_NAMES, type ColumnName, columnSpec } from '../protocol/columns.js';
-import { type Int64, Int64Column, int64Of } from '../protocol/int64.js';
-import type { JobMeta } from '../protocol/job-meta.js';
+import { COLUMN_NAMES, type ColumnName, columnSpec } from '../../protocol/columns.js';
+import { type Int64, Int64Column, int64Of } from '../../protocol/int64.js';
+import type { JobMeta } from '../../protocol/job-meta.js';
 import {
   type NameColumn,
   newColumn,
   type PhaseBatch,
   type PhaseColumns,
   type PhaseRow,
-} from '../protocol/phase-batch.js';
+} from '../../protocol/phase-batch.js';
 
 /** Rows a message holds at most; well inside MAX_MESSAGE_ROWS. */
 export const MESSAGE_ROWS = 2000;

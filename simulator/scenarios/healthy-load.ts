@@ -1,0 +1,59 @@
+import type { Scenario } from '../scenario.js';
+
+const trains = {
+  workload: 'training',
+  events: 'rare',
+  restarts: 'often',
+  opens: true,
+  tolerates: ['transient_stall'],
+} as const;
+const serves = { workload: 'serving', load: 'scheduled', pauses: true, tolerates: ['transient_stall'] } as const;
+
+/** Long healthy runs for counting false alarms: with everything that is healthy and looks like trouble. */
+export const HEALTHY_LOAD: Readonly<Record<string, Scenario>> = {
+  'healthy-load-training': { ...trains, summary: 'training; nothing is wrong, whatever it looks like', jitters: true },
+  'healthy-load-tokens-vary': {
+    ...trains,
+    summary: 'training on sequences of varying length; nothing is wrong, whatever it looks like',
+    lengths: 'by_replica',
+    tolerates: ['transient_stall', 'load_imbalance'],
+  },
+  'healthy-load-collections': {
+    ...trains,
+    summary: 'training with collections in turn; nothing is wrong, whatever it looks like',
+    collections: true,
+  },
+  'healthy-load-pipeline': {
+    ...trains,
+    summary: 'pipeline parallel training; nothing is wrong, whatever it looks like',
+    unevenStages: true,
+    jitters: true,
+  },
+  'healthy-load-experts': {
+    ...trains,
+    summary: 'expert parallel training; nothing is wrong, whatever it looks like',
+    experts: true,
+  },
+  'healthy-load-serving': {
+    ...serves,
+    summary: 'engines that serve requests; nothing is wrong, whatever it looks like',
+  },
+  'healthy-load-kv-full': {
+    ...serves,
+    summary: 'engines with full KV caches and waiting requests; nothing is wrong, whatever it looks like',
+    concurrency: 24,
+    reserves: true,
+    tightKv: true,
+  },
+  'healthy-load-replicas': {
+    ...serves,
+    summary: 'replicas that step together; nothing is wrong, whatever it looks like',
+    lockstep: true,
+    routing: 'skewed',
+  },
+  'healthy-load-decodes': {
+    ...serves,
+    summary: 'tensor parallel decoding as recorded; nothing is wrong, whatever it looks like',
+    load: 'recorded',
+  },
+};
