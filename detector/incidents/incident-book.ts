@@ -1,15 +1,11 @@
 import { createHash } from 'node:crypto';
-import {
-  type Incident,
-  SEVERITIES,
-  type Severity,
-  severityOf,
-  type TimelineEntry,
-  timestampOf,
-} from '../../protocol/incident.js';
+import { type Incident, SEVERITIES, type Severity, type TimelineEntry, timestampOf } from '../../protocol/incident.js';
 import type { Finding } from '../detectors/finding.js';
+import type { Moment } from '../rules/duration.js';
+import { type AppliedRule, BUILT_IN, type JobPolicy, type Verdict } from '../rules/job-rules.js';
+import { forgetGone, type Holds, keepsFiring, lastsLongEnough, newHolds, suppress } from './holds.js';
 
-/** Incidents of one job and run that are not over, by `kind|key`. Plain data. */
+/** Incidents of one job and run that are not over, by `kind|key|onset`. Plain data. */
 export type IncidentBook = Map<string, Incident>;
 
 /** A change that people may want to hear of. */
@@ -22,27 +18,42 @@ export interface Transition {
 const EASE_MARGIN = 0.02;
 /** An incident that changes severity for days keeps its first and last entries only. */
 const MAX_TIMELINE = 50;
+/** Keys of what rules found by an expression of theirs begin with it. */
+const RULE_KEY = 'rule=';
 
-/** Takes in all that holds after a step that began at `now` (event time): opens, updates and resolves; says what changed. */
-export function follow(book: IncidentBook, findings: readonly Finding[], step: number, now: bigint): Transition[] {
-  const transitions: Transition[] = [];
-  if (findings.length === 0 && book.size === 0) return transitions;
-  const at = timestampOf(now);
-  const present = new Set<string>();
-  for (const finding of findings) {
-    const name = `${finding.kind}|${finding.key}|${finding.onsetStep}`;
-    present.add(name);
-    const before = book.get(name);
-    const after = before ? updated(before, finding, step, at) : opened(finding, step, at);
-    book.set(name, after);
-    if (!before || before.severity !== after.severity) transitions.push({ before, after });
+/** Key of what a rule found by its expression; `scope` tells its subjects apart. */
+export const ruleKey = (ruleId: string, scope: string): string => `${RULE_KEY}${ruleId}${scope && `,${scope}`}`;
+
+/**
+ * Takes in all that holds after a step that began at `now` (event time): opens, updates and resolves as the rules say;
+ * tells what changed.
+ */
+export function follow(
+  book: IncidentBook,
+  findings: readonly Finding[],
+  step: number,
+  now: bigint,
+  policy: JobPolicy = BUILT_IN,
+  holds: Holds = newHolds(),
+): Transition[] {
+  if (findings.length === 0 && book.size === 0) {
+    if (holds.pending.size > 0 || holds.ended.size > 0 || holds.suppressed.size > 0) forgetGone(holds, () => false);
+    return [];
   }
-  for (const [name, before] of book) {
-    if (present.has(name)) continue;
-    book.delete(name);
-    transitions.push({ before, after: resolved(before, step, at) });
-  }
-  return transitions;
+  return new Round(book, policy, holds, { step, ns: now }).follow(findings);
+}
+
+/**
+ * Judges open incidents anew after the rules have changed: those that no rule reports any more are resolved, and say why.
+ * @param at the newest step, and when it began
+ */
+export function revise(book: IncidentBook, at: Moment, policy: JobPolicy, holds: Holds): Transition[] {
+  return new Round(book, policy, holds, at).revise();
+}
+
+/** Resolves the incidents whose rule asks for that once no data comes any more. */
+export function resolveSilent(book: IncidentBook, at: Moment, policy: JobPolicy, holds: Holds): Transition[] {
+  return new Round(book, policy, holds, at).resolveSilent();
 }
 
 /**
@@ -55,23 +66,171 @@ export function incidentId(finding: Finding): string {
   return createHash('sha256').update(facts.join('\0')).digest('hex').slice(0, 16);
 }
 
-function opened(finding: Finding, step: number, at: string): Incident {
-  const severity = severityOf(finding.kind, finding.cost.step_fraction);
-  return {
-    id: incidentId(finding),
-    kind: finding.kind,
-    ...factsOf(finding),
-    severity,
-    status: 'open',
-    onset_step: finding.onsetStep,
-    detected_step: step,
-    last_step: step,
-    started_at: timestampOf(finding.onsetNs),
-    detected_at: at,
-    resolved_at: null,
-    rule: { id: finding.kind, commit: null },
-    timeline: [{ at, step, event: 'opened', note: `${severity}: ${finding.summary}` }],
-  };
+class Round {
+  readonly #book: IncidentBook;
+  readonly #policy: JobPolicy;
+  readonly #holds: Holds;
+  readonly #now: Moment;
+  readonly #at: string;
+  readonly #transitions: Transition[] = [];
+
+  constructor(book: IncidentBook, policy: JobPolicy, holds: Holds, now: Moment) {
+    this.#book = book;
+    this.#policy = policy;
+    this.#holds = holds;
+    this.#now = now;
+    this.#at = timestampOf(now.ns);
+  }
+
+  follow(findings: readonly Finding[]): Transition[] {
+    const { absent } = this.#holds;
+    const present = new Map(findings.map((finding) => [nameOf(finding), finding]));
+    const goingOn = new Set<string>();
+    for (const [name, finding] of present) {
+      const verdict = this.#policy.judge(finding, ruleOfKey(finding.key), this.#now.ns);
+      this.#resume(name, finding, present);
+      if (verdict.outcome === 'drop') this.#drop(name, verdict.reason);
+      else {
+        if (this.#takeIn(name, finding, verdict)) goingOn.add(name);
+        absent.delete(name);
+      }
+    }
+    for (const [name, before] of this.#book)
+      if (!goingOn.has(name) && !this.#isKept(name, before)) this.#resolve(name, before, 'no longer seen');
+    forgetGone(this.#holds, (name) => present.has(name));
+    return this.#transitions;
+  }
+
+  revise(): Transition[] {
+    for (const [name, incident] of this.#book) {
+      const verdict = this.#policy.judge(incident, ruleOfName(name), this.#now.ns);
+      if (verdict.outcome === 'drop') this.#drop(name, `rule ${incident.rule.id} applies no longer: ${verdict.reason}`);
+      else if (verdict.rule.id !== incident.rule.id) this.#book.set(name, described(incident, verdict.rule));
+    }
+    return this.#transitions;
+  }
+
+  resolveSilent(): Transition[] {
+    for (const [name, incident] of this.#book) {
+      const verdict = this.#policy.judge(incident, ruleOfName(name), this.#now.ns);
+      if (verdict.outcome === 'drop' || verdict.rule.noData !== 'resolve') continue;
+      this.#end(name, incident, `no data of the job since step ${this.#now.step}`);
+    }
+    return this.#transitions;
+  }
+
+  /** Opens or updates; true while the incident is open. */
+  #takeIn(name: string, finding: Finding, verdict: Exclude<Verdict, { outcome: 'drop' }>): boolean {
+    const before = this.#book.get(name);
+    const { rule } = verdict;
+    if (!before && verdict.outcome === 'mute') {
+      suppress(this.#holds, name, verdict.reason);
+      return false;
+    }
+    this.#holds.suppressed.delete(name);
+    if (!before && !lastsLongEnough(this.#holds, name, rule, this.#now)) return false;
+    const after = before ? this.#updated(before, finding, rule) : this.#opened(name, finding, rule);
+    this.#book.set(name, after);
+    if (!before || before.severity !== after.severity)
+      this.#transitions.push({ before: before ?? this.#holds.ended.get(name), after });
+    this.#holds.ended.delete(name);
+    return true;
+  }
+
+  /** A finding that begins anew while an incident of its subject is kept firing carries that one on. */
+  #resume(name: string, { kind, key }: Finding, present: ReadonlyMap<string, Finding>): void {
+    const { absent } = this.#holds;
+    if (absent.size === 0 || this.#book.has(name)) return;
+    const prefix = `${kind}|${key}|`;
+    for (const held of absent.keys()) {
+      const incident = this.#book.get(held);
+      if (!incident || !held.startsWith(prefix) || present.has(held)) continue;
+      this.#book.delete(held);
+      absent.delete(held);
+      this.#book.set(name, incident);
+      return;
+    }
+  }
+
+  #isKept(name: string, incident: Incident): boolean {
+    const verdict = this.#policy.judge(incident, ruleOfName(name), this.#now.ns);
+    return verdict.outcome !== 'drop' && keepsFiring(this.#holds, name, verdict.rule, this.#now);
+  }
+
+  #drop(name: string, reason: string): void {
+    const open = this.#book.get(name);
+    suppress(this.#holds, name, reason);
+    this.#holds.pending.delete(name);
+    if (open) this.#end(name, open, reason);
+  }
+
+  /** Resolves what a rule ends while its finding may last. */
+  #end(name: string, open: Incident, note: string): void {
+    this.#resolve(name, open, note);
+    const { after } = this.#transitions.at(-1) as Transition;
+    this.#holds.ended.set(name, after);
+  }
+
+  #resolve(name: string, before: Incident, note: string): void {
+    this.#book.delete(name);
+    this.#holds.absent.delete(name);
+    const entry: TimelineEntry = { at: this.#at, step: this.#now.step, event: 'resolved', note };
+    const after = {
+      ...before,
+      status: 'resolved',
+      resolved_at: this.#at,
+      timeline: extended(before.timeline, entry),
+    } as const;
+    this.#transitions.push({ before, after });
+  }
+
+  #opened(name: string, finding: Finding, rule: AppliedRule): Incident {
+    const severity = rule.severityOf(finding.cost.step_fraction);
+    const { step } = this.#now;
+    const ended = this.#holds.ended.get(name);
+    const entry: TimelineEntry = {
+      ...{ at: this.#at, step, event: ended ? 'reopened' : 'opened', note: `${severity}: ${finding.summary}` },
+    };
+    const incident = {
+      id: incidentId(finding),
+      kind: finding.kind,
+      ...factsOf(finding),
+      severity,
+      status: 'open',
+      onset_step: finding.onsetStep,
+      detected_step: ended?.detected_step ?? step,
+      last_step: step,
+      started_at: timestampOf(finding.onsetNs),
+      detected_at: ended?.detected_at ?? this.#at,
+      resolved_at: null,
+      timeline: ended ? extended(ended.timeline, entry) : [entry],
+    } as const;
+    return { ...incident, rule: rule.describe(incident) };
+  }
+
+  #updated(before: Incident, finding: Finding, rule: AppliedRule): Incident {
+    const after = { ...before, ...factsOf(finding), last_step: this.#now.step };
+    const severity = severityNow(before, finding, rule);
+    if (severity === before.severity) return described(after, rule);
+    const event = SEVERITIES.indexOf(severity) > SEVERITIES.indexOf(before.severity) ? 'escalated' : 'eased';
+    const entry = { at: this.#at, step: this.#now.step, event, note: severity } as const;
+    return described({ ...after, severity, timeline: extended(before.timeline, entry) }, rule);
+  }
+}
+
+const nameOf = ({ kind, key, onsetStep }: Finding): string => `${kind}|${key}|${onsetStep}`;
+
+/** Id of the rule whose expression found it; undefined where a detector did. */
+const ruleOfKey = (key: string): string | undefined =>
+  key.startsWith(RULE_KEY) ? key.slice(RULE_KEY.length).split(',')[0] : undefined;
+
+const ruleOfName = (name: string): string | undefined =>
+  ruleOfKey(name.slice(name.indexOf('|') + 1).replace(/\|[^|]*$/, ''));
+
+/** Annotations change with what is measured; the commit stays the one that the incident was opened under. */
+function described(incident: Incident, rule: AppliedRule): Incident {
+  const now = rule.describe(incident);
+  return { ...incident, rule: rule.id === incident.rule.id ? { ...now, commit: incident.rule.commit } : now };
 }
 
 const factsOf = (finding: Finding) => ({
@@ -84,24 +243,10 @@ const factsOf = (finding: Finding) => ({
   runner_up: finding.runnerUp,
 });
 
-function updated(before: Incident, finding: Finding, step: number, at: string): Incident {
-  const after = { ...before, ...factsOf(finding), last_step: step };
-  const severity = severityNow(before, finding);
-  if (severity === before.severity) return after;
-  const event = SEVERITIES.indexOf(severity) > SEVERITIES.indexOf(before.severity) ? 'escalated' : 'eased';
-  return { ...after, severity, timeline: extended(before.timeline, { at, step, event, note: severity }) };
-}
-
-function severityNow(before: Incident, finding: Finding): Severity {
-  const { step_fraction } = finding.cost;
-  const now = severityOf(finding.kind, step_fraction);
+function severityNow(before: Incident, { cost: { step_fraction } }: Finding, rule: AppliedRule): Severity {
+  const now = rule.severityOf(step_fraction);
   const eased = SEVERITIES.indexOf(now) < SEVERITIES.indexOf(before.severity);
-  return eased && severityOf(finding.kind, step_fraction + EASE_MARGIN) === before.severity ? before.severity : now;
-}
-
-function resolved(before: Incident, step: number, at: string): Incident {
-  const entry: TimelineEntry = { at, step, event: 'resolved', note: 'no longer seen' };
-  return { ...before, status: 'resolved', resolved_at: at, timeline: extended(before.timeline, entry) };
+  return eased && rule.severityOf(step_fraction + EASE_MARGIN) === before.severity ? before.severity : now;
 }
 
 function extended(timeline: readonly TimelineEntry[], entry: TimelineEntry): TimelineEntry[] {

@@ -1,0 +1,122 @@
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseAllDocuments } from 'yaml';
+import type { RuleProblem } from './problem.js';
+
+export interface Position {
+  readonly line: number;
+  readonly col: number;
+}
+
+/** Beyond this a file is no rule file. */
+export const MAX_FILE_CHARS = 4 * 1024 * 1024;
+const MAX_ALIASES = 100;
+
+/** A YAML 1.2 text of one document, with the position of every value and key. */
+export class YamlSource {
+  readonly file: string;
+  readonly value: unknown;
+  readonly #text: string;
+  readonly #document: Document.Parsed;
+  readonly #lines: LineCounter;
+
+  private constructor(file: string, text: string, document: Document.Parsed, lines: LineCounter) {
+    this.file = file;
+    this.#text = text;
+    this.#document = document;
+    this.#lines = lines;
+    this.value = document.toJS({ maxAliasCount: MAX_ALIASES });
+  }
+
+  /** Parses a text; without a source the problems say why. */
+  static parse(text: string, file: string): { source?: YamlSource; problems: RuleProblem[] } {
+    const lines = new LineCounter();
+    const problem = (at: number, message: string, remedy: string): RuleProblem => {
+      const { line, col } = lines.linePos(at);
+      return { file, line, col, level: 'error', check: 'yaml', message, remedy };
+    };
+    if (text.length > MAX_FILE_CHARS)
+      return { problems: [problem(0, `is larger than ${MAX_FILE_CHARS} characters`, 'split the file')] };
+    const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
+    const [first, second] = 'empty' in documents ? [] : documents;
+    if (!first?.contents) return { problems: [problem(0, 'is empty', 'begin with "apiVersion: picket/v1"')] };
+    const problems = documents.flatMap(({ errors, warnings }) =>
+      [...errors, ...warnings].map(({ pos, code, message }) =>
+        problem(pos[0], message, YAML_REMEDIES[code] ?? 'correct the YAML'),
+      ),
+    );
+    if (second)
+      problems.push(
+        problem(
+          second.range[0],
+          'a second YAML document begins here and would be ignored',
+          'move it to a file of its own',
+        ),
+      );
+    if (problems.length > 0) return { problems };
+    try {
+      return { source: new YamlSource(file, text, first, lines), problems };
+    } catch (error) {
+      return { problems: [problem(0, (error as Error).message, 'write out what the aliases repeat')] };
+    }
+  }
+
+  /** Where the value at a path stands; of what is not there, where the nearest thing around it does. */
+  at(path: readonly PropertyKey[]): Position {
+    return this.position(this.#walk(path).node?.range?.[0] ?? 0);
+  }
+
+  /** Where the key of a path stands. */
+  keyAt(path: readonly PropertyKey[]): Position {
+    const { key, node } = this.#walk(path);
+    return this.position((key ?? node)?.range?.[0] ?? 0);
+  }
+
+  /**
+   * Position of character `at` of the text value of a path: exact for plain and quoted texts of one line without escapes
+   * and for block texts, else that of the value.
+   */
+  within(path: readonly PropertyKey[], at: number): Position {
+    const { node } = this.#walk(path);
+    if (!isScalar(node) || typeof node.value !== 'string' || !node.range) return this.at(path);
+    const [start, end] = node.range;
+    const source = this.#text.slice(start, end);
+    const flat = source.indexOf(node.value);
+    if (flat >= 0) return this.position(start + flat + at);
+    const line = node.value.slice(0, at).split('\n').length - 1;
+    const row = source.split('\n').slice(1)[line];
+    const column = at - (node.value.lastIndexOf('\n', at - 1) + 1);
+    if (node.type !== 'BLOCK_LITERAL' || row === undefined) return this.at(path);
+    const { line: first } = this.position(start);
+    return { line: first + 1 + line, col: row.length - row.trimStart().length + column + 1 };
+  }
+
+  position(offset: number): Position {
+    const { line, col } = this.#lines.linePos(offset);
+    return { line, col };
+  }
+
+  #walk(path: readonly PropertyKey[]): { node: Node | null | undefined; key: Node | undefined } {
+    let node: Node | null | undefined = this.#document.contents;
+    let key: Node | undefined;
+    for (const name of path) {
+      if (isAlias(node)) node = node.resolve(this.#document);
+      let next: unknown;
+      if (isMap(node)) {
+        const pair = node.items.find((each) => isScalar(each.key) && String(each.key.value) === String(name));
+        if (!pair) break;
+        key = pair.key as Node;
+        next = pair.value ?? key;
+      } else if (isSeq(node)) next = node.items[name as number];
+      if (!next) break;
+      node = next as Node;
+    }
+    return { node, key };
+  }
+}
+
+const YAML_REMEDIES: Record<string, string> = {
+  DUPLICATE_KEY: 'keep one of them',
+  TAB_AS_INDENT: 'indent with spaces',
+  BAD_INDENT: 'indent it like its neighbours',
+  UNEXPECTED_TOKEN: 'look at the line before it, too',
+  TAG_RESOLVE_FAILED: 'remove the tag',
+};
