@@ -11,6 +11,7 @@ import threading
 
 from . import tracing
 from .failures import FAILURES, contained
+from .structures import collect, is_tensor
 
 WAITING, RUNNING, DONE = range(3)
 _forward = threading.local()  # .span: innermost probed module whose forward runs
@@ -95,7 +96,7 @@ def _watch_inputs(span, args, kwargs):
 def _watched(span, value):
     if isinstance(value, tuple) and type(value) is tuple:
         return tuple(_watched(span, item) for item in value)
-    if not tracing.is_tensor(value) or not value.requires_grad:
+    if not is_tensor(value) or not value.requires_grad:
         return value
     view = value.view_as(value)
     if view.grad_fn is None:
@@ -108,7 +109,7 @@ def _watched(span, value):
 @contained
 def _watch_outputs(span, result):
     tensors = []
-    tracing.collect(result, tensors)
+    collect(result, tensors)
     for tensor in tensors:
         if tensor.grad_fn is not None:
             tensor.grad_fn.register_prehook(span.begin)

@@ -1,21 +1,25 @@
 """Calls of collectives: their numbers, their phases, and who waits for which."""
 
 import contextlib
+import functools
+import inspect
 import threading
 import weakref
 
 from .failures import contained
 from .groups import Groups
 from .phases import Phase
+from .structures import is_tensor
 
 
 class Call:
     """One call of a collective: what is known of it when it is issued."""
 
-    __slots__ = ("bytes", "group", "op", "sequence")
+    __slots__ = ("asynchronous", "bytes", "group", "op", "sequence")
 
-    def __init__(self, op, group, size, sequence):
+    def __init__(self, op, group, size, sequence, asynchronous):
         self.op, self.group, self.bytes, self.sequence = op, group, size, sequence
+        self.asynchronous = asynchronous
 
 
 class Calls:
@@ -29,11 +33,12 @@ class Calls:
         self._pending = weakref.WeakKeyDictionary()  # work -> Call
         self._local = threading.local()
 
-    def issued(self, op, group, size):
-        """The next call of `group`, a name."""
+    def issued(self, op, group, size, asynchronous=False):
+        """The next call of `group`, a name. `asynchronous`: somebody will wait for what it returns."""
         sequence = self._sequences[group] = self._sequences.get(group, -1) + 1
-        return Call(op, group, size, sequence)
+        return Call(op, group, size, sequence, asynchronous)
 
+    @contained
     def begin(self, call, stream=None):
         """Gives the phase to end(), or None where nothing was recorded."""
         if self.recorder.capturing():
@@ -63,16 +68,16 @@ class Calls:
         finally:
             self._local.collected = outer
 
-    def stamped(self, call, original, args, kwargs, asynchronous, work=None):
-        """`original(*args, **kwargs)` as `call`; if asynchronous, waited for through `work`, else through its result."""
-        phase = None if asynchronous else self.begin(call)
+    def stamped(self, call, original, args, kwargs, work=None):
+        """`original(*args, **kwargs)` as `call`; if that is asynchronous, what waits for `work`, else for the result."""
+        phase = None if call.asynchronous else self.begin(call)
         try:
             with self.collecting():
                 result = original(*args, **kwargs)
         finally:
             if phase is not None:
                 self.end(phase)
-        if asynchronous:
+        if call.asynchronous:
             self.follow(work or result, call)
         return result
 
@@ -80,8 +85,10 @@ class Calls:
     def follow(self, work, call):
         """`call` is waited for through `work`."""
         if work is not None:
+            call.asynchronous = False  # from here on it is the wait
             self._pending[work] = call
 
+    @contained
     def waiting(self, work):
         """The call that `work` is waited for the first time, or None."""
         return self._pending.pop(work, None)
@@ -91,3 +98,37 @@ class Calls:
         if key not in self._phases:
             self._phases[key] = Phase(op, "comm", op, group, size)
         return self._phases[key]
+
+
+def follow_waits(session, calls, cls):
+    """Stamps `cls.wait()` where a call is followed through that object."""
+    original = cls.wait
+
+    @functools.wraps(original)
+    def wait(self, *args, **kwargs):
+        call = calls.waiting(self)
+        if call is None:
+            return original(self, *args, **kwargs)
+        return calls.stamped(call, original, (self, *args), kwargs)
+
+    session.patches.set(cls, "wait", wait)
+
+
+def size_of(values):
+    """Bytes of the largest of the given tensors and lists of tensors."""
+    largest = 0
+    for value in values:
+        items = value if isinstance(value, (list, tuple)) else (value,)
+        largest = max(largest, sum(item.numel() * item.element_size() for item in items if is_tensor(item)))
+    return largest
+
+
+class Arguments:
+    """Finds arguments by name without binding the whole signature at each call."""
+
+    def __init__(self, function):
+        self._places = {name: place for place, name in enumerate(inspect.signature(function).parameters)}
+
+    def get(self, name, args, kwargs, default=None):
+        place = self._places.get(name, len(args))
+        return args[place] if place < len(args) else kwargs.get(name, default)

@@ -8,6 +8,7 @@ import weakref
 
 from . import tracing
 from .failures import FAILURES
+from .structures import is_tensor
 
 OPS = {
     "all_reduce": "all_reduce",
@@ -45,7 +46,7 @@ def _remember(calls, op, args, kwargs, result, pending):
     try:
         group = next((value for value in (*args, *kwargs.values()) if hasattr(value, "group_name")), None)
         tensor = getattr(result, "elem", result)
-        size = max(_bytes(tensor), *(_bytes(value) for value in (*args, *kwargs.values()) if tracing.is_tensor(value)))
+        size = max(_bytes(tensor), *(_bytes(value) for value in (*args, *kwargs.values()) if is_tensor(value)))
         if group is None or calls.within(op, size) or calls.groups.is_foreign(group):
             return
         pending[id(tensor)] = calls.issued(op, calls.groups.name(group), size)
@@ -66,6 +67,6 @@ def _waiting(calls, original, pending):
         call = pending.pop(id(tensor), None)
         if call is None:
             return original(tensor)
-        return calls.stamped(call, original, (tensor,), {}, False)
+        return calls.stamped(call, original, (tensor,), {})
 
     return wait_tensor

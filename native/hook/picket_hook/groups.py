@@ -6,6 +6,7 @@ The label is the group's description and its number in the job. Ranks are first-
 and a digest where a list is too long; `a>b` is the channel from rank a to rank b.
 """
 
+import itertools
 import re
 import zlib
 
@@ -15,8 +16,8 @@ _NO_DESCRIPTION = ("", "undefined", "default_pg")
 
 def ranks_text(ranks, limit):
     """Ranks of a group in at most `limit` characters."""
-    strides = {after - before for before, after in zip(ranks, ranks[1:])}
-    if len(ranks) > 2 and len(strides) == 1 or strides == {1}:
+    strides = {after - before for before, after in itertools.pairwise(ranks)}
+    if strides == {1} or (len(ranks) > 2 and len(strides) == 1):
         stride = strides.pop()
         text = f"{ranks[0]}-{ranks[-1]}" + (f"/{stride}" if stride != 1 else "")
     else:

@@ -6,7 +6,7 @@ from .failures import FAILURES
 
 
 class ImportWatch:
-    """A finder in front of all others. `wanted(spec)` chooses by the module's spec; `arrived(module)` follows its import."""
+    """A finder in front of all others. `arrived(module)` follows the import of modules whose spec is `wanted(spec)`."""
 
     def __init__(self, wanted, arrived):
         self._wanted, self._arrived = wanted, arrived

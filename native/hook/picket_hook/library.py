@@ -90,9 +90,8 @@ def find():
     for place in places:
         if place.is_file():
             return place
-    raise LibraryError(
-        f"no fence library at {' or '.join(map(str, places))}; run `make -C native`, or set PICKET_FENCE_LIB to its path"
-    )
+    looked = " or ".join(map(str, places))
+    raise LibraryError(f"no fence library at {looked}; run `make -C native`, or set PICKET_FENCE_LIB to its path")
 
 
 class Library:

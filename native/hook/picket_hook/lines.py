@@ -10,6 +10,7 @@ import types
 from . import tracing
 from .failures import FAILURES
 from .line_rewrite import HELPER, RangeError, rewrite
+from .structures import is_tensor
 from .wrapping import Timed
 
 
@@ -83,7 +84,7 @@ class LineScope:
 
     def enter(self, *values):
         if tracing.is_compiling():
-            tensors = [value for value in values if tracing.is_tensor(value)]
+            tensors = [value for value in values if is_tensor(value)]
             if tensors:
                 self._entered = tracing.enter(self._one.borders, tensors[0])
 

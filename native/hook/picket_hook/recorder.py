@@ -39,7 +39,7 @@ class Recorder:
         self._phases = []
 
     def begin(self, phase, stream=None):
-        """The phase begins on `stream`, else on PyTorch's current one. False: nothing was recorded, so do not end it."""
+        """The phase begins on `stream`, else on PyTorch's current one. False: nothing was recorded, so do not end()."""
         try:
             if self._state != OPEN and not self._open():
                 return False

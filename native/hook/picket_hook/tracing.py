@@ -14,6 +14,7 @@ look at schemas (pytorch#187319) and would go on using an artifact that was made
 import sys
 import zlib
 
+from . import structures
 from .failures import FAILURES
 
 NAMESPACE = "picket"
@@ -70,6 +71,7 @@ def use(recorder):
     _recorder = recorder
     if _torch is None:
         _torch = sys.modules["torch"]
+        structures.use(_torch)
         _define(_torch)
     if hasattr(_torch, "compiler"):
         is_compiling = _torch.compiler.is_compiling
@@ -135,7 +137,7 @@ def _border_with_gradient(torch):
 
 def through(borders, original, args, kwargs):
     """`original(*args, **kwargs)` between the borders. Written for Dynamo to trace."""
-    place = _first_tensor(args, kwargs)
+    place = structures.first_tensor(args, kwargs)
     if place is None:
         return original(*args, **kwargs)
     entered = enter(borders, args[place] if isinstance(place, int) else kwargs[place])
@@ -157,53 +159,7 @@ def enter(borders, x):
 def leave(borders, entered, result):
     """`result`, a tensor or a structure of them, behind the end."""
     tensors = []
-    collect(result, tensors)
+    structures.collect(result, tensors)
     after = [entered, *tensors[1:]]
     backward = borders.backward_begin if entered.requires_grad else NO_BORDER
-    return _replace_first(result, lambda tensor: _border(tensor, after, borders.end, backward))[1]
-
-
-def is_tensor(value):
-    return isinstance(value, _torch.Tensor)
-
-
-def _first_tensor(args, kwargs):
-    """Index or key of the first floating-point tensor, which the work hangs on; else of the first tensor; else None."""
-    first = None
-    for place, value in (*enumerate(args), *kwargs.items()):
-        if is_tensor(value):
-            if value.is_floating_point():
-                return place
-            if first is None:
-                first = place
-    return first
-
-
-def collect(value, found):
-    if is_tensor(value):
-        found.append(value)
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            collect(item, found)
-    elif isinstance(value, dict):
-        for item in value.values():
-            collect(item, found)
-
-
-def _replace_first(value, change):
-    """(found, value) with `change` applied to the first tensor in it. Dictionaries, so model outputs, change in place."""
-    if is_tensor(value):
-        return True, change(value)
-    if isinstance(value, (tuple, list)):
-        for index, item in enumerate(value):
-            found, item = _replace_first(item, change)
-            if found:
-                items = [*value[:index], item, *value[index + 1 :]]
-                return True, type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if isinstance(value, dict):
-        for key, item in value.items():
-            found, item = _replace_first(item, change)
-            if found:
-                value[key] = item
-                return True, value
-    return False, value
+    return structures.replace_first(result, lambda tensor: _border(tensor, after, borders.end, backward))[1]
