@@ -1,21 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  Float64,
-  Int32,
-  Int64,
-  Schema,
-  Table,
-  tableFromIPC,
-  tableToIPC,
-  Utf8,
-  type Vector,
-  vectorFromArray,
-} from 'apache-arrow';
+import { Float64, Int32, Int64, tableFromIPC, Utf8, vectorFromArray } from 'apache-arrow';
 import fc from 'fast-check';
 import { decodePhases, encodePhases } from '../../protocol/arrow.js';
 import { newJobMeta } from '../../protocol/job-meta.js';
 import { MAX_MESSAGE_BYTES } from '../../protocol/limits.js';
+import { foreign } from './arrow-messages.js';
 import { batchOf, possibleRow, rowsOf } from './rows.js';
 
 test('int64 nanoseconds and every other value survive the wire exactly', () => {
@@ -95,22 +85,3 @@ test('optional columns without a value are left out of the message', () => {
   assert.ok(names.includes('flags'));
   assert.ok(!names.includes('kv_usage'));
 });
-
-/** One row as another writer may send it: plain columns, changed as given. */
-function foreign(changed: Record<string, Vector | undefined>, version = 'phases/1'): Uint8Array {
-  const columns: Record<string, Vector | undefined> = {
-    rank: vectorFromArray([0], new Int32()),
-    step: vectorFromArray([0n], new Int64()),
-    phase: vectorFromArray(['forward'], new Utf8()),
-    start_ns: vectorFromArray([1n], new Int64()),
-    dur_ns: vectorFromArray([1n], new Int64()),
-    ...changed,
-  };
-  const given = Object.entries(columns).filter((entry): entry is [string, Vector] => entry[1] !== undefined);
-  const table = new Table(Object.fromEntries(given));
-  const metadata = new Map([
-    ['picket.schema', version],
-    ['picket.job', JSON.stringify(newJobMeta('job'))],
-  ]);
-  return tableToIPC(new Table(new Schema(table.schema.fields, metadata), table.batches), 'stream');
-}
