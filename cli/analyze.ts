@@ -1,11 +1,15 @@
 import { Command, Option } from 'commander';
+import { type Baseline, loadBaseline } from '../detector/baseline/baseline.js';
 import { countBad, placeText, type QualityCounts, qualityFindings } from '../detector/detectors/data-quality.js';
 import { follow } from '../detector/incidents/incident-book.js';
 import { PartitionPipeline } from '../detector/pipeline/partition-pipeline.js';
+import { BUILT_IN_RULES, type RulesInForce } from '../detector/rules/rules-in-force.js';
 import { type ImportOptions, type ImportReport, importPaths } from '../importers/index.js';
 import type { Incident } from '../protocol/incident.js';
+import { readConfigFile } from './config-file.js';
 import { progressBar } from './progress.js';
 import { renderAnalysis } from './render.js';
+import { readRuleSet } from './rules/read.js';
 
 export interface Analysis {
   /** In the order in which they were found. */
@@ -15,6 +19,16 @@ export interface Analysis {
   readonly rows: number;
   readonly seconds: number;
   readonly unclaimed: readonly string[];
+  /** Findings that rules dropped or muted, by reason. */
+  readonly suppressed: ReadonlyMap<string, number>;
+}
+
+interface AnalyzeOptions {
+  readonly format: string;
+  readonly scenario?: string;
+  readonly job?: string;
+  readonly rules?: string;
+  readonly baseline?: string;
 }
 
 export function analyzeCommand(): Command {
@@ -24,10 +38,15 @@ export function analyzeCommand(): Command {
     .addOption(new Option('--format <format>', 'output').choices(['text', 'json']).default('text'))
     .option('--scenario <name>', 'of files that hold several, the one to read')
     .option('--job <name>', 'job id, instead of the one in the files or their names')
-    .action(async (paths: string[], options: { format: string; scenario?: string; job?: string }) => {
+    .option('--rules <dir>', 'folder of rule files that decide what is reported')
+    .option('--baseline <file>', 'what healthy runs take, from `picket baseline train`')
+    .action(async (paths: string[], { rules: folder, baseline: file, ...options }: AnalyzeOptions) => {
+      const baseline = file === undefined ? undefined : loadBaseline(readConfigFile(file, '--baseline'), file);
+      const rules = folder === undefined ? BUILT_IN_RULES : { current: await readRuleSet(folder) };
       const bar = progressBar('reading');
-      const analysis = await analyze(paths, { ...options, onProgress: bar.update }).finally(bar.end);
-      const { unclaimed, ...result } = analysis;
+      const analysis = await analyze(paths, { ...options, onProgress: bar.update }, rules, baseline).finally(bar.end);
+      const { unclaimed, suppressed, ...found } = analysis;
+      const result = folder === undefined ? found : { ...found, suppressed: Object.fromEntries(suppressed) };
       console.log(options.format === 'json' ? JSON.stringify(result, null, 2) : renderAnalysis(analysis));
       for (const path of options.format === 'json' ? unclaimed : [])
         console.error(`picket: not read, no importer knows it: ${path}`);
@@ -35,9 +54,14 @@ export function analyzeCommand(): Command {
 }
 
 /** Runs recorded rows through the pipeline that the detector runs live. Throws PicketError for files that cannot be read. */
-export async function analyze(paths: readonly string[], options: ImportOptions): Promise<Analysis> {
+export async function analyze(
+  paths: readonly string[],
+  options: ImportOptions,
+  rules: RulesInForce = BUILT_IN_RULES,
+  baseline?: Baseline,
+): Promise<Analysis> {
   const started = performance.now();
-  const pipeline = new PartitionPipeline();
+  const pipeline = new PartitionPipeline(rules, baseline);
   const found = new Map<string, Incident>();
   const take = (incidents: Iterable<Incident>): void => {
     for (const incident of incidents) found.set(incident.id, incident);
@@ -55,6 +79,7 @@ export async function analyze(paths: readonly string[], options: ImportOptions):
     rows: source.report.rows,
     seconds: Math.round(performance.now() - started) / 1000,
     unclaimed: source.report.unclaimed,
+    suppressed: pipeline.counts().suppressed,
   };
 }
 

@@ -1,19 +1,22 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { pino } from 'pino';
-import { startDetector } from '../detector/app.js';
+import { type RunningDetector, startDetector } from '../detector/app.js';
 import { parseDetectorConfig } from '../detector/config.js';
 import { parseFailPoint } from '../detector/failpoints.js';
-import { PicketError } from '../protocol/errors.js';
+import { readConfigFile } from './config-file.js';
 
 export function detectorCommand(): Command {
   return new Command('detector')
-    .description('Runs the detector service until it is told to stop (SIGINT, SIGTERM).')
+    .description('Runs the detector service until it is told to stop (SIGINT, SIGTERM); SIGHUP reloads the rules.')
     .requiredOption('--config <file>', 'YAML; deploy/detector.yaml is a complete example')
     .action(async ({ config: file }: { config: string }) => {
-      const config = parseDetectorConfig(readConfig(file), file);
+      const config = parseDetectorConfig(readConfigFile(file), file);
       const log = pino({ level: config.log_level });
       const spec = process.env.PICKET_FAILPOINT;
+      let running: RunningDetector | undefined;
+      // From the start on: unheard, the signal would end the process.
+      process.on('SIGHUP', () => running?.reloadRules());
       const detector = await startDetector({
         config,
         log,
@@ -24,6 +27,7 @@ export function detectorCommand(): Command {
           process.exit(1);
         },
       });
+      running = detector;
       log.info({ url: detector.url }, 'detector ready');
       const signal = await new Promise<string>((resolve) => {
         for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => resolve(name));
@@ -31,13 +35,4 @@ export function detectorCommand(): Command {
       log.info({ signal }, 'stopping');
       await detector.close();
     });
-}
-
-function readConfig(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (cause) {
-    const problem = `cannot be read (${(cause as NodeJS.ErrnoException).code})`;
-    throw new PicketError('bad_config', problem, { file, remedy: 'give an existing file to --config' }, { cause });
-  }
 }

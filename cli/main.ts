@@ -1,10 +1,13 @@
 import { Command, CommanderError } from 'commander';
 import { PicketError } from '../protocol/errors.js';
 import { analyzeCommand } from './analyze.js';
+import { baselineCommand } from './baseline.js';
+import { collectorCommand } from './collector.js';
 import { demoCommand } from './demo.js';
 import { detectorCommand } from './detector.js';
 import { doctorCommand } from './doctor.js';
 import { replayCommand } from './replay.js';
+import { rulesCommand } from './rules.js';
 import { simulateCommand } from './simulate.js';
 
 /** Exit codes: 0 ok, 1 failed check, 2 wrong use or bad input. */
@@ -14,7 +17,17 @@ const program = new Command('picket')
   .description('Names what costs time in LLM training and serving on GPU fleets, and why.')
   .exitOverride()
   .showHelpAfterError('(add --help for the options)');
-for (const command of [demoCommand, detectorCommand, analyzeCommand, replayCommand, simulateCommand, doctorCommand])
+for (const command of [
+  demoCommand,
+  collectorCommand,
+  detectorCommand,
+  analyzeCommand,
+  replayCommand,
+  rulesCommand,
+  baselineCommand,
+  simulateCommand,
+  doctorCommand,
+])
   program.addCommand(command().exitOverride());
 
 // `picket analyze … | head` closes our output early; that is no error.

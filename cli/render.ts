@@ -2,10 +2,16 @@ import type { Incident } from '../protocol/incident.js';
 import type { Analysis } from './analyze.js';
 
 /** What a person reads: every incident with its cost, its evidence and the explanation that lost. */
-export function renderAnalysis({ incidents, quality, rows, seconds, unclaimed }: Analysis): string {
+export function renderAnalysis({ incidents, quality, rows, seconds, unclaimed, suppressed }: Analysis): string {
   const parts = incidents.map(renderIncident);
   if (incidents.length === 0) parts.push('No incident.');
   if (quality.length > 0) parts.push(['Data quality:', ...quality.map(({ summary }) => `  ${summary}`)].join('\n'));
+  if (suppressed.size > 0)
+    parts.push(
+      ['Not reported, as the rules say:', ...[...suppressed].map(([reason, count]) => `  ${count} x ${reason}`)].join(
+        '\n',
+      ),
+    );
   if (unclaimed.length > 0)
     parts.push(['Not read, no importer knows them:', ...unclaimed.map((path) => `  ${path}`)].join('\n'));
   parts.push(`${rows.toLocaleString('en')} rows in ${seconds} s`);

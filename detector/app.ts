@@ -12,6 +12,7 @@ import { createMetrics, type DetectorMetrics } from './metrics.js';
 import { systemClock } from './notify/clock.js';
 import { resolveReceiver, type SecretSources } from './notify/config.js';
 import { Sender } from './notify/sender.js';
+import { openRules } from './rules/open.js';
 import { openSqliteStore } from './store/sqlite-store.js';
 import type { Store } from './store/store.js';
 
@@ -28,6 +29,8 @@ export interface RunningDetector {
   /** Base URL of the HTTP interface. */
   readonly url: string;
   readonly store: Store;
+  /** Looks at the rules now instead of at the next poll. */
+  reloadRules(): void;
   close(): Promise<void>;
 }
 
@@ -73,15 +76,22 @@ async function open(
   const producer = await bus.producer();
   onClose('producer', () => producer.close());
 
-  const health = { consumer: undefined as Consumer | undefined };
+  const late: { consumer?: Consumer; sender?: Sender; partitions?: Partitions } = {};
+  const onNotifications = (): void => late.sender?.wake();
+  const rules = openRules({
+    ...{ config: config.rules, storePath: path, env: secrets.env, registry: metrics.registry },
+    ...{ store, receivers, now, log, onNotifications, onChange: () => late.partitions?.revise() },
+  });
+  onClose('rules', () => rules.manager.close());
   const server = buildServer({
     incidents: store,
     now,
     staleAfterMs: config.stale_seconds * 1000,
-    probes: probesOf(store, health),
+    probes: [...probesOf(store, late), rules.probe],
     registry: metrics.registry,
     log,
   });
+  rules.routes(server);
   onClose('http', () => server.close());
   await server.listen({ host: config.http.host, port: config.http.port });
   const url = urlOf(server);
@@ -96,15 +106,20 @@ async function open(
     onAttempt: metrics.notificationAttempt,
     failPoints,
   });
+  late.sender = sender;
   sender.start();
   onClose('sender', () => sender.close(CLOSE_DEADLINE_MS));
 
-  const onNotifications = (): void => sender.wake();
+  await rules.manager.start();
+
   const checkpointMs = config.checkpoint_seconds * 1000;
-  const workers = { checkpointMs, store, producer, receivers, metrics, log, now, onNotifications, failPoints };
+  const workers: WorkerDeps = {
+    ...{ checkpointMs, store, producer, receivers, metrics, log, now, onNotifications, failPoints },
+    ...{ rules: rules.manager, onSuppressed: (findings) => rules.metrics.suppressed.inc(findings) },
+  };
   const consumer = await bus.consumer(config.group, [TOPICS.phases]);
-  health.consumer = consumer;
-  const partitions = new Partitions(consumer, workers);
+  late.consumer = consumer;
+  const partitions = (late.partitions = new Partitions(consumer, workers));
   onClose('partitions', () => partitions.commitAll());
   onClose('consumer', () => consumer.close());
   await consumer.start(partitions);
@@ -115,7 +130,7 @@ async function open(
     if (ticks++ % PRUNE_EVERY_TICKS === 0) store.prune(config.store.retention_days * DAY_MS, PRUNE_ROWS);
   }, TICK_MS);
   onClose('ticker', () => clearInterval(ticker));
-  return { url, store };
+  return { url, store, reloadRules: () => void rules.manager.reload() };
 }
 
 /** The partitions that this detector owns now. */
@@ -148,6 +163,16 @@ class Partitions {
 
   flushSilentSince(epochMs: number): void {
     for (const worker of this.#workers.values()) worker.flushSilentSince(epochMs);
+  }
+
+  /** Judges all open incidents anew: the rules have changed. */
+  revise(): void {
+    for (const [name, worker] of this.#workers)
+      try {
+        worker.revise();
+      } catch (error) {
+        this.#deps.log.error({ error, partition: name }, 'incidents could not be judged by the new rules');
+      }
   }
 
   commitAll(): void {
@@ -185,7 +210,7 @@ function tick({ config, store, metrics, partitions, consumer, onFatal, log }: Ti
   metrics.rebalances.set(rebalances);
 }
 
-function probesOf(store: Store, health: { consumer: Consumer | undefined }) {
+function probesOf(store: Store, health: { readonly consumer?: Consumer }) {
   return [
     { name: 'store', check: () => void store.check() },
     {

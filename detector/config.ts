@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { BusConfig } from '../bus/config.js';
 import { parseYamlConfig } from '../protocol/yaml-config.js';
 import { ReceiverConfigs } from './notify/config.js';
+import { RulesConfig } from './rules/config.js';
 
 /** A detector as an operator writes it in YAML. */
 export const DetectorConfig = z.strictObject({
@@ -32,6 +33,8 @@ export const DetectorConfig = z.strictObject({
   /** A job that sent nothing for so long is shown as stale. */
   stale_seconds: z.number().positive().default(300),
   log_level: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
+  /** Absent: the rules that come with Picket. */
+  rules: RulesConfig.optional(),
   receivers: ReceiverConfigs.default([]),
 });
 export type DetectorConfig = z.infer<typeof DetectorConfig>;

@@ -115,7 +115,13 @@ export const Incident = z.object({
   confidence: z.number().min(0).max(1),
   evidence: Evidence,
   runner_up: RunnerUp.nullable(),
-  rule: z.object({ id: z.string(), commit: z.string().nullable() }),
+  /** The rule that opened it and the commit it was of; labels and annotations are the rule's, filled in. */
+  rule: z.object({
+    id: z.string(),
+    commit: z.string().nullable(),
+    labels: z.record(z.string(), z.string()).optional(),
+    annotations: z.record(z.string(), z.string()).optional(),
+  }),
   timeline: z.array(TimelineEntry),
 });
 export type Incident = z.infer<typeof Incident>;

@@ -11,6 +11,8 @@ const RankInfo = z.object({
   pp: z.int().optional(),
   ep: z.int().optional(),
   stage: z.int().optional(),
+  /** Which clock measured the durations. A host's time of a collective is that of its launch: the two do not compare. */
+  clock: z.enum(['gpu', 'host']).optional(),
 });
 export type RankInfo = z.infer<typeof RankInfo>;
 

@@ -12,6 +12,30 @@ export const OPS = ['all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 
 /** Operations in which no rank can leave before the last has come: only these split into transfer and wait. */
 export const BLOCKING_OPS: ReadonlySet<string> = new Set(['all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all']);
 
+/** Phases that have a meaning of their own; others pass through as they are. */
+export const PHASES: readonly string[] = [
+  'step',
+  'forward',
+  'backward',
+  'optimizer',
+  'attention',
+  'mlp',
+  'moe',
+  'norm',
+  'embedding',
+  'sampling',
+  'prefill',
+  'decode',
+  'mixed',
+  'dataload',
+  'h2d',
+  'd2h',
+  'host_gap',
+  'checkpoint',
+  'evaluation',
+  ...OPS,
+];
+
 const PHASE_KINDS: Record<string, KindName> = {
   step: 'step',
   dataload: 'host',

@@ -18,11 +18,11 @@ export interface EmbeddedOptions {
    * the process survives and a power cut does not.
    */
   readonly fsync?: 'always' | 'never';
-  /** A segment this large is finished and a new one begun. */
+  /** A segment this large is finished and a new one begun; by default 64 MiB, or an eighth of a small retention. */
   readonly segmentBytes?: number;
-  /** A partition over this size loses its oldest segments, read or not. */
+  /** A partition over this size loses its oldest segments, read or not; by default 1 GiB. */
   readonly retentionBytes?: number;
-  /** How often an idle consumer looks for news that no file event told it of. */
+  /** How often an idle consumer looks for news that no file event told it of; by default 100 ms. */
   readonly pollMs?: number;
   readonly log?: BusLog;
 }
@@ -49,7 +49,8 @@ export class EmbeddedBus implements Bus {
   }
 
   static open(options: EmbeddedOptions): EmbeddedBus {
-    const { dir, fsync = 'always', segmentBytes = 64 * MIB, retentionBytes = 1024 * MIB, pollMs = 100 } = options;
+    const { dir, fsync = 'always', retentionBytes = 1024 * MIB, pollMs = 100 } = options;
+    const segmentBytes = options.segmentBytes ?? Math.min(64 * MIB, Math.ceil(retentionBytes / 8));
     if (!(retentionBytes >= segmentBytes && segmentBytes > 0))
       throw new PicketError('bad_config', `retentionBytes ${retentionBytes} holds no segment of ${segmentBytes}`, {
         field: 'retentionBytes',

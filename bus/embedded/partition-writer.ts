@@ -46,6 +46,7 @@ export class PartitionWriter {
   #queue: Append[] = [];
   #draining: Promise<void> | undefined;
   #tail: Tail | undefined;
+  #contended = false;
 
   constructor(dir: string, options: WriterOptions) {
     this.#dir = dir;
@@ -101,8 +102,12 @@ export class PartitionWriter {
   }
 
   async #acquire(): Promise<void> {
+    // Who had to wait gives the other a turn first: the lock itself knows no queue.
+    if (this.#contended) await sleep(LOCK_RETRY_MS);
+    this.#contended = false;
     const deadline = performance.now() + LOCK_DEADLINE_MS;
     while (!this.#lock.tryLock()) {
+      this.#contended = true;
       if (performance.now() > deadline)
         throw new Error(`another process has held writer.lock for ${LOCK_DEADLINE_MS} ms`);
       await sleep(LOCK_RETRY_MS);
@@ -111,25 +116,25 @@ export class PartitionWriter {
 
   async #currentTail(): Promise<Tail> {
     const tail = this.#tail;
-    if (tail && (await this.#isStill(tail))) return tail;
+    const { size, nlink } = tail ? await tail.file.stat() : { size: 0, nlink: 0 };
+    if (tail && nlink > 0 && size === tail.bytes && !this.#hasRolled(tail)) return tail;
     await this.#forgetTail();
     const base = (await segmentBases(this.#dir)).at(-1);
-    this.#tail = base === undefined ? await this.#create(0n) : await this.#recover(base, tail);
+    // Whole records are never cut: what we wrote ourselves, in a file that is still there, need not be read again.
+    const known = nlink > 0 && tail?.base === base ? tail : undefined;
+    this.#tail = base === undefined ? await this.#create(0n) : await this.#recover(base, known);
     return this.#tail;
   }
 
-  /** Has nobody else written, begun a new segment or removed the log since we last wrote? */
-  async #isStill(tail: Tail): Promise<boolean> {
-    const { size, nlink } = await tail.file.stat();
-    if (size !== tail.bytes || nlink === 0) return false;
-    return tail.next === tail.base || !existsSync(segmentPath(this.#dir, tail.next));
+  /** Another process has gone on in a new segment. */
+  #hasRolled(tail: Tail): boolean {
+    return tail.next !== tail.base && existsSync(segmentPath(this.#dir, tail.next));
   }
 
   /** Finds the end of the last segment and cuts off what a writer that died left unfinished behind it. */
   async #recover(base: bigint, known: Tail | undefined): Promise<Tail> {
     const reader = await SegmentReader.open(this.#dir, base);
-    // Whole records are never cut: what we wrote ourselves need not be read again.
-    if (known?.base === base) reader.skipTo(known.bytes, known.next);
+    if (known) reader.skipTo(known.bytes, known.next);
     let frames = await reader.read();
     while (frames.then === 'more') frames = await reader.read();
     await reader.close();

@@ -9,12 +9,16 @@ import type { Transition } from '../incidents/incident-book.js';
 import type { DetectorMetrics } from '../metrics.js';
 import { notificationsFor, type ReceiverPolicy } from '../notify/notifications.js';
 import { jobKey, PartitionPipeline, type PipelineCounts } from '../pipeline/partition-pipeline.js';
+import type { RulesInForce } from '../rules/rules-in-force.js';
 import type { JobSeen, Store } from '../store/store.js';
 
 export interface WorkerDeps {
   readonly store: Store;
   readonly producer: Producer;
   readonly receivers: readonly ReceiverPolicy[];
+  readonly rules: RulesInForce;
+  /** Told how many more findings rules have dropped or muted. */
+  readonly onSuppressed: (findings: number) => void;
   readonly metrics: DetectorMetrics;
   readonly log: Pick<Logger, 'info' | 'warn' | 'error'>;
   readonly checkpointMs: number;
@@ -35,7 +39,7 @@ const COMMIT_MESSAGES = 256;
 export class PartitionWorker {
   readonly #partition: TopicPartition;
   readonly #deps: WorkerDeps;
-  readonly #pipeline = new PartitionPipeline();
+  readonly #pipeline: PartitionPipeline;
   readonly #epoch: number;
   #nextOffset: bigint;
   readonly startOffset: bigint | undefined;
@@ -48,6 +52,7 @@ export class PartitionWorker {
   constructor(partition: TopicPartition, deps: WorkerDeps) {
     this.#partition = partition;
     this.#deps = deps;
+    this.#pipeline = new PartitionPipeline(deps.rules);
     this.#committedAtMs = deps.now();
     const { epoch, checkpoint } = deps.store.acquire(partition);
     this.#epoch = epoch;
@@ -58,6 +63,8 @@ export class PartitionWorker {
       this.startOffset = checkpoint.nextOffset;
     }
     this.#counted = this.#pipeline.counts();
+    // The rules may have changed since the state was stored.
+    this.#transitions = this.#pipeline.revise();
   }
 
   /** Takes in records in offset order; returns the next offset once something was committed, for the bus. */
@@ -74,7 +81,13 @@ export class PartitionWorker {
   flushSilentSince(epochMs: number): bigint | undefined {
     const silent = [...this.#jobs].filter(([, job]) => job.lastDataMs < epochMs).map(([name]) => name);
     for (const name of silent) this.#jobs.delete(name);
-    this.#transitions.push(...this.#pipeline.flush(silent));
+    this.#transitions.push(...this.#pipeline.silence(silent));
+    return this.#transitions.length > 0 ? this.commit() : undefined;
+  }
+
+  /** Judges all open incidents anew: the rules have changed. */
+  revise(): bigint | undefined {
+    this.#transitions.push(...this.#pipeline.revise());
     return this.#transitions.length > 0 ? this.commit() : undefined;
   }
 
@@ -118,6 +131,7 @@ export class PartitionWorker {
     metrics.stepsPartial.inc(now.partialSteps - last.partialSteps);
     metrics.lateRows.inc(now.late - last.late);
     metrics.duplicateRows.inc(now.duplicates - last.duplicates);
+    this.#deps.onSuppressed(total(now.suppressed) - total(last.suppressed));
     for (const [reason, rows] of now.dropped) metrics.rowsDropped(reason, rows - (last.dropped.get(reason) ?? 0));
   }
 
@@ -165,3 +179,6 @@ export class PartitionWorker {
     await producer.send(deadLetterTopic(topic), [{ key: record.key, value: record.value, headers }]);
   }
 }
+
+const total = (counts: ReadonlyMap<string, number>): number =>
+  [...counts.values()].reduce((sum, count) => sum + count, 0);

@@ -16,10 +16,9 @@ const KILLS = 25;
 
 let dir: string;
 let bus: Bus;
-const repairs: string[] = [];
 before(async () => {
   dir = mkdtempSync(join(tmpdir(), 'picket-crash-'));
-  bus = await openBus({ kind: 'embedded', dir, log: (_, message) => repairs.push(message) });
+  bus = await openBus({ kind: 'embedded', dir });
 });
 after(async () => {
   await bus.close();

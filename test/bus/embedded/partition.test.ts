@@ -192,6 +192,23 @@ test('a log removed under its writer is no place to acknowledge messages from', 
   });
 });
 
+test('a segment that was removed and made anew by others is read from its start', async (t) => {
+  const { dir, writer, reader } = partition(t);
+  const first = writer();
+  await first.append(messages('first', 'second'));
+  rmSync(segmentPath(dir, 0n));
+  const second = writer();
+  await second.append(messages('new'));
+  await first.append(messages('newer'));
+  await second.append(messages('newest'));
+  const records = await readAll(reader());
+  assert.deepEqual(records.map(textOf), ['new', 'newer', 'newest']);
+  assert.deepEqual(
+    records.map(({ offset }) => offset),
+    [0n, 1n, 2n],
+  );
+});
+
 test('the end of a log is not known while its last record is half written', async (t) => {
   const { dir, writer } = partition(t);
   assert.equal(await endOffset(dir), 0n);
