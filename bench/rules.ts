@@ -10,8 +10,8 @@ import { best, print } from './measure.js';
 
 /*
  * A thousand rules in fifty files: how long they take to load, what a reload after one edit parses, and how much slower
- * detection is with them than with none, by turns in one process run. All of them fit the jobs of the trace: nine in
- * ten are on kinds, with globs, exceptions, mute windows and templates, one in ten is an expression.
+ * detection is with them than with none, by turns in one process run. All of them fit the jobs of the trace: most
+ * are on kinds, with globs, exceptions, mute windows and templates; one in twenty is an expression.
  */
 
 const EXCERPT = resolve('fixtures/h200-tp2-excerpt');
@@ -44,20 +44,35 @@ export async function benchRules(): Promise<void> {
 
   const batches: PhaseBatch[] = [];
   for await (const batch of importPaths([EXCERPT])) batches.push(batch);
-  const seconds = best({
+  const seconds = leastCpu({
     none: () => detect(batches, BUILT_IN_RULES),
     thousand: () => detect(batches, { current: loaded.set as RuleSet }),
   });
   const slower = seconds.thousand / seconds.none - 1;
   print({
     figure: 'detection_with_rules',
-    ...{ rules: size.rules, expressions: (FILES * RULES_PER_FILE) / 10 },
+    ...{ rules: size.rules, expressions: FILES },
     ...{
       seconds_without: rounded(seconds.none),
       seconds_with: rounded(seconds.thousand),
       slower_percent: rounded(100 * slower),
     },
   });
+}
+
+const ROUNDS = 60;
+
+/** Least processor time of each side in seconds, by turns: waiting for a busy machine does not count. */
+function leastCpu<Name extends string>(sides: Record<Name, () => void>): Record<Name, number> {
+  const least = Object.fromEntries(Object.keys(sides).map((name) => [name, Number.POSITIVE_INFINITY]));
+  for (let round = 0; round < ROUNDS; round++)
+    for (const [name, run] of Object.entries<() => void>(sides)) {
+      const before = process.cpuUsage();
+      run();
+      const { user, system } = process.cpuUsage(before);
+      least[name] = Math.min(least[name] as number, (user + system) / 1e6);
+    }
+  return least as Record<Name, number>;
 }
 
 function detect(batches: readonly PhaseBatch[], rules: RulesInForce): void {
@@ -67,9 +82,9 @@ function detect(batches: readonly PhaseBatch[], rules: RulesInForce): void {
   pipeline.flush();
 }
 
-export function fileOf(file: number): RuleText['text'] {
+function fileOf(file: number): RuleText['text'] {
   const rules = Array.from({ length: RULES_PER_FILE }, (_, i) =>
-    i % 10 === 9 ? expressionRule(file, i) : kindRule(file, i),
+    i === RULES_PER_FILE - 1 ? expressionRule(file, i) : kindRule(file, i),
   );
   return `apiVersion: picket/v1\ngroups:\n  - name: team-${file}\n    owner: team-${file}\n    runbook: https://runbooks.example/${file}\n    rules:\n${rules.join('')}`;
 }

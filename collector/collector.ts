@@ -95,8 +95,10 @@ export class Collector {
       more ||= taken >= RECORDS_PER_TURN;
       for (const step of reader.pipeline.takeClosed()) this.#deliver(reader, step, nowMs);
       if (reader.ending && taken === 0) this.#finish(reader, nowMs);
-      else this.#deliverUnfinished(reader, nowMs);
-      if (taken > 0) reader.opened.segment.commit();
+      else {
+        this.#deliverUnfinished(reader, nowMs);
+        reader.opened.segment.commit();
+      }
       this.#count(reader, nowMs);
     }
     this.#send(nowMs, false);
@@ -118,8 +120,10 @@ export class Collector {
   /** Hands on all that is there and leaves the segments to the next collector. */
   close(nowMs: number): void {
     while (this.tick(nowMs));
-    for (const reader of this.#readers.values())
+    for (const reader of this.#readers.values()) {
       for (const step of reader.pipeline.finish(false)) this.#deliver(reader, step, nowMs);
+      this.#count(reader, nowMs);
+    }
     this.#send(Number.POSITIVE_INFINITY, true);
     this.#registry.close();
   }
@@ -159,7 +163,11 @@ export class Collector {
       });
       this.#jobs.set(key, jobRun);
     }
-    if (!jobRun.live.has(rank)) jobRun.join({ ...info, clock: pipeline.clock.source }, groups);
+    if (!jobRun.live.has(rank)) {
+      const ambiguous = jobRun.join({ ...info, clock: pipeline.clock.source }, groups);
+      if (ambiguous.length > 0)
+        this.#deps.log('warn', { job, rank, groups: ambiguous }, 'ranks give one name to different groups');
+    }
     return jobRun;
   }
 

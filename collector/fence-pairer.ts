@@ -107,7 +107,7 @@ export class FencePairer {
   #link(lane: Lane, record: number): void {
     const facts = this.#takeLinked(record);
     if (facts?.type === 'call') lane.call = facts;
-    else this.steps.begin(lane, facts);
+    else this.steps.begin(lane, facts && facts.number >= 0 ? facts : undefined);
   }
 
   #begin(lane: Lane, phase: number, time: number): void {

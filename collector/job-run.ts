@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { JobMeta, RankInfo } from '../protocol/job-meta.js';
 import { type PhaseBatch, PhaseBatchBuilder } from '../protocol/phase-batch.js';
 import type { PhaseKey } from './phase-table.js';
@@ -40,6 +41,7 @@ export class JobRun {
   readonly #steps = new Map<number, StepOfRanks>();
   readonly #queues = new Map<number, Waiting[]>();
   readonly #live = new Set<number>();
+  readonly #ambiguous = new Set<string>();
   #localGroups = new Set<string>();
   /** When the oldest row in the builder was made. */
   #oldestMs = 0;
@@ -62,15 +64,23 @@ export class JobRun {
     return this.#live.size === 0 && this.#queues.size === 0 && this.#builder.length === 0;
   }
 
-  /** A rank of this host takes part. */
-  join(info: RankInfo, groups: JobMeta['groups']): void {
+  /**
+   * A rank of this host takes part. Returns the groups that other ranks know as other ones: their collectives do not
+   * belong together, so nothing is made of them.
+   */
+  join(info: RankInfo, groups: JobMeta['groups']): string[] {
     const { meta } = this;
     this.#live.add(info.rank);
+    const ambiguous = Object.keys(groups).filter(
+      (name) => name in meta.groups && !isDeepStrictEqual(meta.groups[name], groups[name]),
+    );
+    for (const name of ambiguous) this.#ambiguous.add(name);
     Object.assign(meta.groups, groups);
     meta.ranks = [...meta.ranks.filter(({ rank }) => rank !== info.rank), info].sort((a, b) => a.rank - b.rank);
     const here = new Set(meta.ranks.map(({ rank }) => rank));
-    const local = Object.entries(meta.groups).filter(([, ranks]) => ranks.every((rank) => here.has(rank)));
-    this.#localGroups = new Set(local.map(([name]) => name));
+    const local = Object.keys(meta.groups).filter((name) => meta.groups[name]?.every((rank) => here.has(rank)));
+    this.#localGroups = new Set(local.filter((name) => !this.#ambiguous.has(name)));
+    return ambiguous;
   }
 
   /** Nothing comes from the rank any more: nobody waits for it. */

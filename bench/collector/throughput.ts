@@ -16,12 +16,14 @@ import { print } from '../measure.js';
 
 /*
  * Fence records a second that the collector takes from a segment to the embedded log, as a ratio to a plain copy of the
- * same bytes in the same run:  taskset -c 0 node dist/bench/collector/throughput.js
+ * same bytes in the same run. Pinned to one core:  taskset -c 0 node dist/bench/collector/throughput.js
  * An 8B-shaped decoder: 36 layers of attention, mlp and two all-reduces, all borders; one rank.
  */
 
 const RECORDS = 2 ** 20;
 const LAYERS = 36;
+/** A LINK, and begin and end of four phases a layer. */
+const PER_STEP = 1 + 8 * LAYERS;
 const ROUNDS = 12;
 const WARM_UP = 3;
 
@@ -110,14 +112,20 @@ function lost(...what: unknown[]): never {
 
 function writeSegment(dir: string): string {
   mkdirSync(dir);
-  const segment = new SegmentFile(dir, { attributes: { job: 'bench', rank: 0 }, fences: RECORDS, hosts: 16_384 });
-  const layers = Array.from({ length: LAYERS }, (_, layer) => [
-    segment.phase('attention', 'compute', { layer }),
-    segment.phase('mlp', 'compute', { layer }),
-  ]);
+  const attributes = { job: 'bench', rank: 0, groups: { tp: [0] } };
+  const segment = new SegmentFile(dir, { attributes, fences: RECORDS, hosts: 16_384 });
+  const layers = Array.from({ length: LAYERS }, (_, layer) => {
+    const reduce = segment.phase('all_reduce', 'comm', { layer, group: 'tp', bytes: 8192 });
+    return [
+      segment.phase('attention', 'compute', { layer }),
+      reduce,
+      segment.phase('mlp', 'compute', { layer }),
+      reduce,
+    ];
+  });
   let time = M0;
   let written = 0;
-  for (let step = 0; written + 1 + 4 * LAYERS <= RECORDS; step++) {
+  for (let step = 0; written + PER_STEP <= RECORDS; step++) {
     segment.step({ step, batch: 1, decodeTokens: 1, graph: 1 }, time);
     for (const phases of layers)
       for (const phase of phases) {
@@ -125,7 +133,7 @@ function writeSegment(dir: string): string {
         segment.end(phase, (time += 30_000n), 1);
         time += 1000n;
       }
-    written += 1 + 4 * LAYERS;
+    written += PER_STEP;
   }
   segment.close();
   return segment.path;

@@ -12,6 +12,7 @@ export function prepare({ cluster, noise, events, faults, rows, free, step, dura
     const stall = strengthOf(faults, 'data', rank, step) + events.loaderStall;
     const input = dataloadNs * noise.host(rank) + stall * stepNs;
     const begin = free[rank] as number;
+    if (begin === Number.POSITIVE_INFINITY) continue;
     rows.add(rank, begin, begin + gap, { step, phase: 'host_gap', kind: KIND.host });
     rows.add(rank, begin + gap, begin + gap + input, { step, phase: 'dataload', kind: KIND.host });
     free[rank] = begin + gap + input;

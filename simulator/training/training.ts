@@ -51,13 +51,22 @@ export class Training {
 
   /** Plays one step and adds its rows; of a job that hangs, what its collectors report meanwhile. */
   step(step: number): void {
-    const { spec, noise, events, sequences, rows, free, durations, cluster } = this.#context;
+    const { rows, free } = this.#context;
     if (!Number.isNaN(this.#reportedNs)) {
       rows.heartbeat((this.#reportedNs += this.#reportNs));
       return;
     }
+    this.#play(step);
+    // Ranks whose groups are complete go on until they meet one that waits.
+    for (let next = step + 1; !Number.isNaN(rows.endlessSinceNs) && free.some(Number.isFinite); next++)
+      this.#play(next);
+    this.#reportedNs = rows.endlessSinceNs;
+  }
+
+  #play(step: number): void {
+    const { spec, noise, events, sequences, rows, free, durations, cluster } = this.#context;
     this.#context.step = step;
-    noise.beginStep(this.#context.sinceStart, free[0] as number, durations.stepNs);
+    noise.beginStep(this.#context.sinceStart, Math.min(...free), durations.stepNs);
     events.beginStep();
     sequences.draw(step);
     if (spec.opens && this.#isLong()) rows.beginLong(this.#reportNs);
@@ -70,7 +79,6 @@ export class Training {
     else this.#endOfPlainStep();
     finish(this.#context, starts);
     rows.endLong();
-    this.#reportedNs = rows.endlessSinceNs;
     this.#context.sinceStart++;
   }
 

@@ -66,7 +66,6 @@ function sent(job: JobRun, nowMs: number): [number, number, number][] {
   const batch = job.take(nowMs, ALL, true);
   if (!batch) return [];
   return Array.from({ length: batch.length }, (_, i) => rowOf(batch, i))
-    .filter(({ phase, kind }) => phase === 'all_reduce' || (phase === 'mlp' && kind === 0))
     .filter(({ phase }) => phase === 'all_reduce')
     .map(({ rank, step, transfer_ns }) => [rank, Number(step), Number(transfer_ns)]);
 }
@@ -116,6 +115,14 @@ describe('a job on one host', () => {
     assert.deepEqual(sent(alone, 0), [[0, 1, -1]]);
     alone.leave(0);
     assert.ok(alone.over);
+  });
+
+  it('makes nothing of groups that share a name', () => {
+    const job = jobOf([0, 1]);
+    assert.deepEqual(job.join({ rank: 2 }, { tp: [2, 3] }), ['tp']);
+    assert.deepEqual(job.join({ rank: 3 }, { tp: [2, 3] }), []);
+    job.deliver(stepOf(0, 1, 30), 0);
+    assert.deepEqual(sent(job, 0), [[0, 1, -1]]);
   });
 
   it('sends a step again that has got more phases', () => {

@@ -115,19 +115,22 @@ describe('begins and ends', needsAddon, () => {
     assert.equal(await dropped(collecting, 'unknown_phase'), 1);
   });
 
-  it('before the first step belong to none and are counted', async () => {
+  it('before the first step, or in one without a number, belong to none and are counted', async () => {
     const dir = folder();
     const segment = segmentOf(dir);
     const a = segment.phase('attention', 'compute');
     segment.begin(a, us(1));
     segment.end(a, us(2));
+    segment.step({ step: -1 }, us(2));
+    segment.begin(a, us(2));
+    segment.end(a, us(3));
     segment.step({ step: 5 }, us(3));
     segment.begin(a, us(4));
     segment.end(a, us(6));
     segment.close();
     const collecting = new Collecting(dir).run().close();
     assert.deepEqual(pick(ofPhase(collecting.rows, 'attention'), 'step', 'dur_ns'), [{ step: 5, dur_ns: 2000 }]);
-    assert.equal(await dropped(collecting, 'no_step'), 1);
+    assert.equal(await dropped(collecting, 'no_step'), 2);
   });
 
   it('nested without end are given up', async () => {

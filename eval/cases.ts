@@ -1,0 +1,60 @@
+import type { Effect } from '../simulator/faults.js';
+import type { Scenario } from '../simulator/scenario.js';
+import { SCENARIOS, type SimulateOptions } from '../simulator/simulate.js';
+
+/** Seeds to develop on, and those of the report, on which nothing is ever tuned. */
+export const DEVELOPMENT_SEEDS: readonly number[] = [1];
+export const REPORT_SEEDS: readonly number[] = [9101, 9102, 9103];
+
+export const STRENGTHS: readonly number[] = [0.05, 0.1, 0.2, 0.5];
+
+/** Effects whose strength is a share of time or work; the others count something else and are run as the scenario says. */
+const SHARES: ReadonlySet<Effect> = new Set([
+  ...(['compute', 'memory', 'host', 'launch', 'data', 'drift'] as const),
+  ...(['transfer', 'lengths_fixed', 'experts', 'eager'] as const),
+]);
+
+const STEPS = { training: 240, serving: 480 } as const;
+/** Long healthy runs: steps of a large model, so that GPU-hours add up. */
+const LOAD_STEPS = { training: 2000, serving: 4000 } as const;
+const LOAD_STEP_SECONDS = { training: 8, serving: 0.05 } as const;
+
+/** All runs of a scoreboard: every scenario by cluster size, seed and strength. */
+export function casesOf(seeds: readonly number[], rankCounts: readonly number[]): SimulateOptions[] {
+  return seeds.flatMap((seed) =>
+    rankCounts.flatMap((ranks) =>
+      Object.entries(SCENARIOS).flatMap(([name, scenario]) =>
+        strengthsOf(scenario).map((strength) => ({
+          ...{ scenario: name, ranks, seed, ...lengthOf(name, scenario) },
+          ...(strength !== undefined && { strength }),
+          ...(spansHosts(scenario) && { gpusPerHost: Math.min(8, Math.max(1, ranks / 4)) }),
+        })),
+      ),
+    ),
+  );
+}
+
+/** Whether a strength is a share of time or work, and so comparable between scenarios. */
+export const isGraded = ({ fault }: Scenario): boolean =>
+  fault !== undefined && SHARES.has(fault.effect) && fault.bursts !== 'once' && fault.bursts !== 'every_second';
+
+/** Undefined: the scenario's own. */
+function strengthsOf(scenario: Scenario): (number | undefined)[] {
+  if (!isGraded(scenario)) return [undefined];
+  const own = scenario.fault?.strength;
+  return own !== undefined && STRENGTHS.includes(own) ? [...STRENGTHS] : [...STRENGTHS, undefined];
+}
+
+export const isHealthyLoad = (name: string): boolean => name.startsWith('healthy-load-');
+
+function lengthOf(name: string, { workload }: Scenario): Pick<SimulateOptions, 'steps' | 'stepSeconds'> {
+  return isHealthyLoad(name)
+    ? { steps: LOAD_STEPS[workload], stepSeconds: LOAD_STEP_SECONDS[workload] }
+    : { steps: STEPS[workload] };
+}
+
+/** What goes on between hosts needs some of them, however few the ranks. */
+function spansHosts(scenario: Scenario): boolean {
+  if (['nic', 'host', 'group'].includes(scenario.fault?.target ?? '')) return true;
+  return scenario.workload === 'training' && (scenario.jitters === true || scenario.blip === true);
+}
