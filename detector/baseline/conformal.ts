@@ -4,7 +4,7 @@ import { groupBy } from './group-by.js';
 /**
  * Split conformal prediction (Vovk; Mondrian: apart for each target and bucket), for runs that were never seen. Steps of
  * one run are alike, so their residuals alone are too narrow for the next run: on the recorded healthy runs a 90 % band
- * of one run holds only 64-93 % of the next. A run and a rank each have an effect of their own (other GPUs, clocks,
+ * of one run alone holds only 64 to 93 % of the next. A run and a rank each have an effect of their own (other GPUs, clocks,
  * placement): residuals are taken about their rank's median and widened by normal effects whose variance is measured
  * on the runs and ranks at hand, starting from a prior that few of them cannot overrule.
  */
@@ -55,6 +55,8 @@ const PRIOR_WEIGHT = 4;
 /** Below, a 90 % band has no held-out value outside on either side. */
 export const MIN_RESIDUALS = 20;
 const MAX_KEPT = 512;
+/** More residuals than that are thinned out before they are widened. */
+const MAX_WIDENED = 4096;
 /** No p-value is smaller: nobody has seen so many healthy steps. */
 const LEAST_P = 1e-9;
 
@@ -77,8 +79,10 @@ export function calibrate(
   if (all.length < MIN_RESIDUALS) return undefined;
   const { center, within, run_spread, rank_spread } = effectsOf(all, prior);
   const total = Math.hypot(run_spread, rank_spread);
-  const widened = new Float64Array(within.length * NORMAL_GRID.length);
-  within.forEach((value, i) => {
+  const stride = Math.ceil(within.length / MAX_WIDENED);
+  const some = within.filter((_, i) => i % stride === 0);
+  const widened = new Float64Array(some.length * NORMAL_GRID.length);
+  some.forEach((value, i) => {
     NORMAL_GRID.forEach((z, k) => {
       widened[i * NORMAL_GRID.length + k] = center + value + total * z;
     });

@@ -22,7 +22,8 @@ export const populationKey = (meta: JobMeta): PopulationKey => ({
   config_hash: meta.config_hash ?? '',
 });
 
-export const populationName = (key: PopulationKey): string => Object.values(key).join('\0');
+export const populationName = ({ engine, engine_version, model, device, config_hash }: PopulationKey): string =>
+  [engine, engine_version, model, device, config_hash].join('\0');
 
 /** For people. */
 export function describePopulation(key: PopulationKey): string {

@@ -15,6 +15,9 @@ export interface WorkShape {
   readonly graph: number;
 }
 
+/** Target beside phases and classes of work: from the end of the step before to the end of this one. */
+export const STEP_TIME = 'step_time';
+
 /** Numbers of a shape that a duration is predicted from, besides the bucket. */
 export const FEATURES = [
   'prefillTokens',

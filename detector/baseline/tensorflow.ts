@@ -65,7 +65,13 @@ async function loadTfjsNode(): Promise<TensorFlow> {
   const require = createRequire(import.meta.url);
   const [root] = require.resolve('@tensorflow/tfjs-core').split('/node_modules/');
   const paths = [import.meta.dirname, `${root}/.cache/tfjs-node`];
-  const tf = require(require.resolve('@tensorflow/tfjs-node', { paths })) as TensorFlow;
+  let home: string;
+  try {
+    home = require.resolve('@tensorflow/tfjs-node', { paths });
+  } catch {
+    throw new Error('not installed; `node scripts/tfjs-node.mjs` builds it');
+  }
+  const tf = require(home) as TensorFlow;
   tf.enableProdMode();
   await use(tf, 'tensorflow');
   return tf;

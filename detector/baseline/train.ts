@@ -10,9 +10,10 @@ import {
 } from './format.js';
 import { groupBy } from './group-by.js';
 import { populationName } from './population-key.js';
+import { STEP_TIME } from './shape.js';
 import type { Backend } from './tensorflow.js';
 import { type RoleSample, trainRole } from './train-role.js';
-import { STEP_TIME, type TrainingRun } from './training-set.js';
+import type { TrainingRun } from './training-set.js';
 
 export interface TrainingOptions {
   readonly seed: number;

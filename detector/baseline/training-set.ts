@@ -10,11 +10,8 @@ import { type StepView, WORK_CLASSES } from '../pipeline/step-view.js';
 import { newTopology } from '../pipeline/topology.js';
 import { type PopulationKey, populationKey } from './population-key.js';
 import { Reservoir, seededRandom } from './random.js';
-import { bucketOf, shapeOf, type WorkShape } from './shape.js';
+import { bucketOf, STEP_TIME, shapeOf, type WorkShape } from './shape.js';
 import { type Transfers, transfersOf } from './transfers.js';
-
-/** Target beside phases and classes of work: from the end of the step before to the end of this one. */
-export const STEP_TIME = 'step_time';
 
 /** What one rank did in one step. */
 export interface WorkSample {
@@ -97,7 +94,7 @@ class JobRecorder {
   readonly #random: () => number;
   readonly #work = new Map<string, Reservoir<WorkSample>>();
   readonly #transfers = new Map<string, Reservoir<TransferSample>>();
-  /** Steps that taught something; the others that closed. */
+  /** Steps that can be learnt from. */
   readonly #learnt = new Set<number>();
   #base: Int64 | undefined;
   #steps = 0;

@@ -41,6 +41,8 @@ const EXPLAIN_DRIFT: ReadonlySet<IncidentKind> = new Set([
   'no_cuda_graph',
   'prefill_blocking',
   'kv_recompute',
+  'sched_imbalance',
+  'load_imbalance',
   'straggler',
   'nvlink_stall',
   'comm_slow',
@@ -63,8 +65,13 @@ export function explained(findings: readonly Finding[]): Finding[] {
   if (unusable.length > 0) return unusable;
   const drift = findings.some(({ kind }) => EXPLAIN_DRIFT.has(kind));
   const slowHosts = ranksOfSlowHost(findings);
+  const slowGroups = new Set(
+    findings.filter(({ key }) => /^group=[^|]*$/.test(key)).map(({ subject }) => subject.group),
+  );
   return findings.filter(({ kind, key, cause, subject }) => {
     if (kind === 'step_drift') return !drift;
+    // A group that lies behind its own past or the fleet need not be compared with others as well.
+    if (/^group=.*\|(groups|sizes)$/.test(key)) return !slowGroups.has(subject.group);
     const ofSlowHost = kind === 'straggler' && cause === 'host' && !key.startsWith('host=');
     return !(ofSlowHost && subject.ranks.every((rank) => slowHosts.has(rank)));
   });

@@ -1,4 +1,4 @@
-import { ownWork, type StepView, stepTimeOf } from '../pipeline/step-view.js';
+import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import { type JobTopology, slotsByStage } from '../pipeline/topology.js';
 import { newSpell, observeSpell, type Spell } from '../reference/spell.js';
 import { mean } from '../reference/statistics.js';
@@ -9,7 +9,7 @@ import type { Detector, Finding, JobWindow } from './finding.js';
  * Ranks get unequal amounts of work: sequence lengths, data or experts. No rank is at fault.
  *
  * Signature (research/detection.md 4h): among ranks that do the same kind of work the tokens differ (largest over mean
- * 1.2), and the rank that works longest is one that has most tokens. What is lost is the longest work over the mean, in
+ * 1.1), and the rank that works longest is one that has most tokens. What is lost is the longest work over the mean, in
  * most of the last steps. Ranks are listed only where the same ones always have more (a router, experts), else the job.
  */
 export const loadImbalance: Detector<LoadState> = {
@@ -27,8 +27,8 @@ export interface LoadState {
   explained: number;
 }
 
-const UNEVEN = 1.2;
-const RULE = { window: 20, hits: 12, share: 0.1, quiet: 20 };
+const UNEVEN = 1.1;
+const RULE = { window: 20, hits: 12, share: 0.05, quiet: 20 };
 /** A rank with this many tokens over the mean, in nearly every step, has more by design of the router. */
 const HEAVY = 1.5;
 const ALWAYS = 0.8;
@@ -87,15 +87,26 @@ function unevenness(
   view: StepView,
   slots: readonly number[],
 ): { lost: number; ratio: number; heavy: number[] } | undefined {
-  const tokens = slots.map((slot) => view.tokens[slot] as number);
-  const work = slots.map((slot) => ownWork(view, slot));
-  if (slots.length < 2 || tokens.some(Number.isNaN) || work.some(Number.isNaN)) return undefined;
-  const [mostTokens, meanTokens] = [Math.max(...tokens), mean(tokens)];
+  if (slots.length < 2) return undefined;
+  let [ratio, tokens] = [UNEVEN, undefined as number[] | undefined];
+  const work = slots.map(() => 0);
+  for (const [phase, counts] of view.phaseTokens) {
+    const own = slots.map((slot) => counts[slot] as number);
+    const uneven = Math.max(...own) / mean(own);
+    if (!(uneven >= UNEVEN)) continue;
+    if (uneven >= ratio) [ratio, tokens] = [uneven, own];
+    const times = view.phases.get(phase);
+    slots.forEach((slot, i) => {
+      work[i] = (work[i] as number) + ((times?.[slot] as number) || 0);
+    });
+  }
+  if (!tokens) return undefined;
+  const [most, usual] = [Math.max(...tokens), mean(tokens)];
   const longest = work.indexOf(Math.max(...work));
-  if (mostTokens < UNEVEN * meanTokens || (tokens[longest] as number) < MOST * mostTokens) return undefined;
+  if ((tokens[longest] as number) < MOST * most) return undefined;
   return {
     lost: (work[longest] as number) - mean(work),
-    ratio: mostTokens / meanTokens,
-    heavy: slots.filter((_, i) => (tokens[i] as number) > HEAVY * meanTokens),
+    ratio,
+    heavy: slots.filter((_, i) => ((tokens as number[])[i] as number) > HEAVY * usual),
   };
 }

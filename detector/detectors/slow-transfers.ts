@@ -12,9 +12,9 @@ import type { Detector, Finding, JobWindow } from './finding.js';
  * rnic_flap between hosts in bursts.
  *
  * Signature (research/detection.md 4d, 4e): the shortest duration of a communicator's collectives over its ranks, which
- * holds no waiting, is more than 1.3 x what the same operation and size took before in this job (its bus bandwidth below
- * 0.77; the research's 0.9 needs CUSUM over many steps), and that costs 2 % of the step. Lasting: in 10 of the last
- * 12 steps. Bursts: three times the usual, at least three separate times, and in between as usual.
+ * holds no waiting, is more than 1.11 x what the same operation and size took before in this job (its bus bandwidth below
+ * 0.9; transfers of healthy steps vary by 1.5 %), and that costs 1 % of the step. Lasting: in 10 of the last 12 steps.
+ * Bursts: three times the usual, at least three separate times, and in between as usual.
  */
 export const slowTransfers: Detector<TransferState> = {
   kind: 'nvlink_stall',
@@ -40,9 +40,9 @@ interface GroupState {
   bytes: number;
 }
 
-const SLOWER = 1.3;
+const SLOWER = 1.11;
 const BURST = 3;
-const MIN_SHARE = 0.02;
+const MIN_SHARE = 0.01;
 const LASTING = { window: 12, hits: 10, share: MIN_SHARE, quiet: 12 };
 const BURSTS = { window: 600, hits: 3, share: 0.005, quiet: 600 };
 const MIN_BURSTS = 3;

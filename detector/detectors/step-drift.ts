@@ -1,4 +1,5 @@
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
+import { largest, servingTokens } from '../reference/decode-past.js';
 import { newRing, pushRing, type Ring, ringValues } from '../reference/ring.js';
 import { lowerMedian, median } from '../reference/statistics.js';
 import { expected, newWorkModel, refit, takeSample, type WorkModel } from '../reference/work-model.js';
@@ -45,7 +46,8 @@ const LEARN_STEPS = 64;
 
 function step(state: DriftState, { topology, views }: JobWindow): Finding[] {
   const view = views.at(-1) as StepView;
-  if (state.seen++ > 0 && !view.launchBound) observe(state, view);
+  // Steps of a serving engine follow its batches and contexts, which come and go.
+  if (state.seen++ > 0 && servingTokens(view) === undefined) observe(state, view);
   const { episode } = state;
   if (!episode) return [];
   return [
@@ -67,10 +69,10 @@ function step(state: DriftState, { topology, views }: JobWindow): Finding[] {
 
 function observe(state: DriftState, view: StepView): void {
   const time = stepTimeOf(view) - longestPause(view);
-  const key = `${view.graph[0]}|${(view.serving.prefill_tokens[0] as number) > 0}`;
+  const key = `${view.graph[0]}`;
   let model = state.models.get(key);
   if (!model) state.models.set(key, (model = newWorkModel()));
-  const tokens = view.tokens[0] as number;
+  const tokens = largest(view.tokens);
   const due = expected(model, 0, tokens);
   if (model.work.count < LEARN_STEPS && !state.episode) {
     takeSample(model, tokens, time);
@@ -81,7 +83,10 @@ function observe(state: DriftState, view: StepView): void {
   const ratio = state.ratios.count < STEPS ? 1 : lowerMedian(ringValues(state.ratios));
   const climb = climbOf(state.times);
   if (state.episode) follow(state, view, time, Math.max(ratio, state.episode.climbs ? climb : 1));
-  else if (ratio > GROWN || climb > GROWN) begin(state, view, Math.max(ratio, climb), ratio <= GROWN);
+  else if (ratio > GROWN || climb > GROWN) {
+    begin(state, view, Math.max(ratio, climb), ratio <= GROWN);
+    follow(state, view, time, Math.max(ratio, climb));
+  }
 }
 
 function begin(state: DriftState, view: StepView, ratio: number, climbs: boolean): void {

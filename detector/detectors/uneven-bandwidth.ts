@@ -13,7 +13,7 @@ import type { Detector, Finding, JobWindow } from './finding.js';
  * Signatures: (1) a communicator's large messages reach less than half of the bus bandwidth of its smaller ones; bus
  * bandwidth grows with the size or stays, so a cliff is a fault (a report: 29.5 GB/s at 32 MiB, 5.3 at 64 MiB). (2) A
  * communicator takes more than 1.5 x as long as most others of the job for the same operation and size: comm_slow across
- * hosts, tp_slow_path (a slow algorithm, peer access off) within one. Both for most of the last steps, and only while the
+ * hosts, within one nvlink_stall for large messages, tp_slow_path (a slow algorithm, peer access off) for small ones. Both for most of the last steps, and only while the
  * ranks leave the collective together, so that no straggler explains it.
  */
 export const unevenBandwidth: Detector<UnevenState> = {
@@ -42,6 +42,8 @@ interface Case {
 const CLIFF = 0.5;
 const SLOWER = 1.5;
 const RULE = { window: 12, hits: 10, share: 0.02, quiet: 12 };
+/** From here on the bandwidth counts, below it the algorithm: one-shot kernels end at about half of it. */
+const LARGE_BYTES = 1 << 20;
 /** Groups to compare with: with fewer it cannot be said which is the odd one. */
 const MIN_OTHERS = 2;
 
@@ -145,7 +147,8 @@ function note(cases: Map<string, Case>, view: StepView, group: CommGroup, seen: 
 function findingOf(by: 'sizes' | 'groups', name: string, found: Case, topology: JobTopology): Finding[] {
   const { spell, slots, acrossHosts, slow, fast, sizes } = found;
   if (!spell.episode) return [];
-  const kind = by === 'sizes' || acrossHosts ? 'comm_slow' : 'tp_slow_path';
+  const large = Math.max(...sizes) >= LARGE_BYTES;
+  const kind = by === 'sizes' || acrossHosts ? 'comm_slow' : large ? 'nvlink_stall' : 'tp_slow_path';
   const hosts = [...new Set(slots.map((slot) => topology.hosts[slot] as string))].filter((host) => host !== '');
   const compared = by === 'sizes' ? 'its smaller messages' : 'the other groups';
   return [

@@ -44,6 +44,8 @@ interface Collecting {
   messageBytes: number[];
   ops: string[];
   summedTransfer: number;
+  /** Rows of one rank that sum collectives whose transfer the collector knew. */
+  summedSizes: CommSize[];
   bytes: number;
   firstSlot: number;
 }
@@ -73,6 +75,7 @@ export function addCollective(
       messageBytes: [],
       ops: [],
       summedTransfer: 0,
+      summedSizes: [],
       bytes: 0,
       firstSlot: slot,
     };
@@ -82,8 +85,10 @@ export function addCollective(
   group.sums.set(slot, (group.sums.get(slot) ?? 0) + duration);
   if (slot === group.firstSlot) group.bytes += columns.bytes.number(i);
   const summed = columns.transfer_ns.number(i);
-  if (summed >= 0) group.summedTransfer = Math.max(group.summedTransfer, summed);
-  else takeShortest(group, source, i, duration);
+  if (summed >= 0) {
+    group.summedTransfer = Math.max(group.summedTransfer, summed);
+    if (slot === group.firstSlot) group.summedSizes.push(sizeOfSum(source, i, summed));
+  } else takeShortest(group, source, i, duration);
 }
 
 function takeShortest(group: Collecting, source: JobBatch, i: number, duration: number): void {
@@ -125,8 +130,13 @@ function transferOf(group: Collecting): number {
   return group.shortest.reduce((sum, duration) => sum + duration, group.summedTransfer);
 }
 
+function sizeOfSum({ batch: { columns } }: JobBatch, i: number, transfer: number): CommSize {
+  const op = columns.op.values[columns.op.indices[i] as number] || '';
+  return { op, bytes: columns.bytes.number(i), count: Math.max(1, columns.count[i] as number), transfer };
+}
+
 function sizesOf(group: Collecting): CommSize[] {
-  const sizes: CommSize[] = [];
+  const sizes: CommSize[] = group.summedSizes.map((size) => ({ ...size }));
   group.shortest.forEach((transfer, place) => {
     if ((group.reported[place] as number) < group.sums.size) return;
     const [op, bytes] = [group.ops[place] as string, group.messageBytes[place] as number];

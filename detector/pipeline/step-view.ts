@@ -55,6 +55,8 @@ export interface StepView {
   readonly microbatches: BySlot;
   /** A serving step launched kernel by kernel whose GPU time is unknown: its compute phases measure launch gaps. */
   readonly launchBound: boolean;
+  /** Tokens by phase, where rows say: experts get others than attention. */
+  readonly phaseTokens: ReadonlyMap<string, BySlot>;
   readonly serving: Readonly<Record<ServingFact, BySlot>>;
   /** Requests that rows name -> prefill tokens worked on for them in this step. */
   readonly requests: ReadonlyMap<string, number>;

@@ -3,6 +3,7 @@
  * and a regular expression could be made to run for ever.
  */
 export function globMatches(glob: string, name: string): boolean {
+  if (glob === '*') return true;
   let [g, n, star, resume] = [0, 0, -1, 0];
   while (n < name.length) {
     if (glob[g] === '*') [star, resume] = [g++, n];

@@ -82,11 +82,10 @@ export class YamlSource {
     const flat = source.indexOf(node.value);
     if (flat >= 0) return this.position(start + flat + at);
     const line = node.value.slice(0, at).split('\n').length - 1;
-    const row = source.split('\n').slice(1)[line];
-    const column = at - (node.value.lastIndexOf('\n', at - 1) + 1);
+    const [row, text] = [source.split('\n').slice(1)[line], node.value.split('\n')[line] as string];
     if (node.type !== 'BLOCK_LITERAL' || row === undefined) return this.at(path);
-    const { line: first } = this.position(start);
-    return { line: first + 1 + line, col: row.length - row.trimStart().length + column + 1 };
+    const column = at - (node.value.lastIndexOf('\n', at - 1) + 1);
+    return { line: this.position(start).line + 1 + line, col: row.length - text.length + column + 1 };
   }
 
   position(offset: number): Position {
@@ -116,7 +115,7 @@ export class YamlSource {
 const YAML_REMEDIES: Record<string, string> = {
   DUPLICATE_KEY: 'keep one of them',
   TAB_AS_INDENT: 'indent with spaces',
-  BAD_INDENT: 'indent it like its neighbours',
+  BAD_INDENT: 'close what is open, or indent it like its neighbours',
   UNEXPECTED_TOKEN: 'look at the line before it, too',
   TAG_RESOLVE_FAILED: 'remove the tag',
 };
