@@ -167,3 +167,17 @@ def test_own_phases_and_steps_inside_a_compiled_region_do_not_break_it(hook):
             return x + 1
 
     assert torch.equal(torch.compile(work, fullgraph=True)(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_borders_pass_through_function_transforms(hook):
+    hook.install(models.PROBES)
+    model, x = models.Mlp(), torch.ones(3, models.WIDTH)
+
+    def compiled(function):
+        return torch.compile(function, backend="aot_eager", fullgraph=True)(x)
+
+    assert torch.allclose(compiled(lambda y: torch.func.vmap(model)(y)), model(x))
+    gradient = torch.func.grad(lambda y: model(y).sum())
+    assert torch.equal(compiled(gradient), gradient(x))
+    names = hook.read().names()
+    assert names[:2] == names[4:6] == ["+mlp", "-mlp"]

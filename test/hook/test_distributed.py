@@ -70,7 +70,8 @@ def test_the_rank_that_others_wait_for_is_the_slow_one(trained):
     assert median(fast, "all_reduce") > median(slow, "all_reduce") + slow_ms / 2
     # 64 x 64 + 64 numbers of each of two layers, in one bucket.
     assert fast.of("all_reduce")[-1].call[0] == 2 * (64 * 64 + 64) * 4
-    assert json.loads(slow.attributes) | {"host": ""} == {"host": "", "job": "fleet", "rank": 1, "world_size": 2}
+    facts = {"host": "", "job": "fleet", "rank": 1, "world_size": 2, "groups": {"world:0-1": [0, 1]}}
+    assert json.loads(slow.attributes) | {"host": ""} == facts
 
 
 def median(written, name):

@@ -161,9 +161,10 @@ def test_status_counts_matches_of_each_probe(hook, module):
     assert list(picket_hook.status()["probes"].values()) == [0, 1, 1]
 
 
-@pytest.mark.torch
 def test_compiled_lines_and_functions_keep_their_borders(hook, tmp_path, monkeypatch):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 7):
+        pytest.skip("this PyTorch traces no context managers of users")
     source = (
         "def work(x, w):\n    y = x @ w\n    y = y.relu()\n    return helper(y)\n\ndef helper(y):\n    return y + 1\n"
     )

@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
@@ -68,3 +71,19 @@ def test_an_exception_of_the_engine_passes_and_ends_the_phase(hook):
     with pytest.raises(RuntimeError, match="shape"):
         models.Attention()(torch.zeros(1, 2, models.WIDTH + 1))
     assert hook.read().names() == ["+attention", "-attention"]
+
+
+def test_a_probed_module_can_be_scripted_traced_exported_and_copied(hook):
+    model = models.Mlp()
+    x = torch.ones(2, models.WIDTH)
+    expected = model(x)
+    hook.install(models.PROBES)
+    picket_hook.attach(model)
+    for other in (
+        torch.jit.script(model),
+        torch.jit.trace(model, x),
+        torch.fx.symbolic_trace(model),
+        torch.export.export(model, (x,)).module(),
+        pickle.loads(pickle.dumps(copy.deepcopy(model))),
+    ):
+        assert torch.equal(other(x), expected)

@@ -1,6 +1,7 @@
 """The command line, the autoload folder and the wheel."""
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -66,11 +67,9 @@ def test_the_autoload_folder_starts_the_hook_and_then_the_next_sitecustomize(con
 
 
 def test_the_wheel_holds_presets_and_library(tmp_path):
-    pytest.importorskip("setuptools", reason="setuptools is not installed: pip install setuptools")
+    pytest.importorskip("setuptools", minversion="70.1", reason="needs setuptools: pip install setuptools")
     source = tmp_path / "native/hook"
     ignored = ("build", "*.egg-info", "__pycache__")
-    import shutil
-
     shutil.copytree(HOOK, source, ignore=shutil.ignore_patterns(*ignored))
     (tmp_path / "native/build").mkdir()
     shutil.copy2(LIBRARY, tmp_path / "native/build")

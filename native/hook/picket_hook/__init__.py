@@ -51,11 +51,14 @@ def _start(config):
     from .failures import FAILURES
     from .session import Session
 
+    session = None
     try:
         session = Session(config, _facts)
         session.start()
     except Exception as error:
         FAILURES.note("install", error)
+        if session is not None:
+            session.stop()
         return False
     _session = session
     return True

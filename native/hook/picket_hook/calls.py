@@ -69,7 +69,7 @@ class Calls:
             self._local.collected = outer
 
     def stamped(self, call, original, args, kwargs, work=None):
-        """`original(*args, **kwargs)` as `call`; if that is asynchronous, what waits for `work`, else for the result."""
+        """`original(*args, **kwargs)` as `call`; if asynchronous, the wait for `work`, else for the result, will be."""
         phase = None if call.asynchronous else self.begin(call)
         try:
             with self.collecting():

@@ -5,7 +5,8 @@ import os
 import socket
 import sys
 
-from .failures import FAILURES
+from .failures import FAILURES, contained
+from .groups import Groups
 
 MAX_BYTES = 2047
 _RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
@@ -20,13 +21,22 @@ _MEGATRON_RANKS = {
 def attributes(given):
     """JSON text of at most MAX_BYTES bytes: `given` (from the configuration and describe()) over what is found here.
 
-    Keys: job, run, rank, world_size, local_rank, host, engine, engine_version, model, dp, tp, pp, ep, stage.
+    Keys: job, run, rank, world_size, local_rank, host, engine, engine_version, model, dp, tp, pp, ep, stage, groups.
+    Of the groups as many as there is room for, small ones first.
     """
     facts = {"host": socket.gethostname(), **_from_environment(), **_from_torch(), **_from_megatron(), **given}
     text = _compact(facts)
     if len(text.encode()) > MAX_BYTES:
         FAILURES.note("attributes", f"longer than {MAX_BYTES} bytes; only job, run, rank and host are kept")
-        text = _compact({key: facts[key] for key in ("job", "run", "rank", "host") if key in facts})
+        facts = {key: facts[key] for key in ("job", "run", "rank", "host") if key in facts}
+        text = _compact(facts)
+    groups = {}
+    for name, ranks in sorted((_groups() or {}).items(), key=lambda item: len(item[1])):
+        groups[name] = ranks
+        longer = _compact({**facts, "groups": groups})
+        if len(longer.encode()) > MAX_BYTES:
+            break
+        text = longer
     return text
 
 
@@ -38,23 +48,43 @@ def _from_environment():
     value = os.environ.get
     rank = next((value(name) for name in _RANK_VARIABLES if value(name)), None)
     return {
-        "job": value("PICKET_JOB") or value("TORCHELASTIC_RUN_ID") or value("SLURM_JOB_ID") or "default",
-        "run": value("PICKET_RUN") or value("TORCHELASTIC_RESTART_COUNT"),
+        "job": value("PICKET_JOB") or _launched_as(value("TORCHELASTIC_RUN_ID")) or value("SLURM_JOB_ID"),
+        "run": value("PICKET_RUN"),
         "rank": _number(rank) or 0,
         "world_size": _number(value("WORLD_SIZE")),
         "local_rank": _number(value("LOCAL_RANK")),
     }
 
 
+def _launched_as(name):
+    return None if name == "none" else name  # torchrun's word for jobs without a name
+
+
 def _number(text):
     return int(text) if text and text.isdecimal() else None
 
 
+def _distributed():
+    """torch.distributed where it is in use."""
+    module = sys.modules.get("torch.distributed")
+    return module if module is not None and module.is_available() and module.is_initialized() else None
+
+
 def _from_torch():
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    distributed = _distributed()
+    if distributed is None:
         return {}
     return {"rank": distributed.get_rank(), "world_size": distributed.get_world_size()}
+
+
+@contained
+def _groups():
+    distributed = _distributed()
+    if distributed is None:
+        return {}
+    names = Groups(distributed)
+    known = distributed.distributed_c10d._world.pg_map
+    return {names.name(group): sorted(distributed.get_process_group_ranks(group)) for group in known}
 
 
 def _from_megatron():

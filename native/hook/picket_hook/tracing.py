@@ -91,6 +91,8 @@ def _define(torch):
     library.impl(mark, torch.library.fallthrough_kernel, "Autograd")
     library.define(border + BORDER_SCHEMA, tags=tags)
     library.impl(border, _border_with_gradient(torch), "CompositeImplicitAutograd")
+    if hasattr(torch.library, "register_vmap"):
+        torch.library.register_vmap(f"{NAMESPACE}::{border}", _border_of_batch, lib=library)
     ops = getattr(torch.ops, NAMESPACE)
     _mark, _border = getattr(ops, mark), getattr(ops, border)
 
@@ -114,6 +116,10 @@ def _handed_on(x, after, border):
     y = x.clone()
     _mark(y, after, border)
     return y
+
+
+def _border_of_batch(_info, dimensions, x, after, forward, backward):
+    return _border(x, after, forward, backward), dimensions[0]  # one stamp for the whole batch
 
 
 def _border_with_gradient(torch):

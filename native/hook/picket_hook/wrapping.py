@@ -1,6 +1,7 @@
 """Wrapping functions and methods so that their calls are phases."""
 
 import functools
+import types
 
 from . import backward, tracing
 from .phases import Phase
@@ -23,13 +24,13 @@ class Timed:
 def timed(original, one, only=None):
     """`original` as the phase of `one`. `only`: the class that a method's first argument must be of, exactly."""
     spans, phase, borders, before, with_backward = one.spans, one.phase, one.borders, one.before, one.backward
+    compiled, followed, class_of = tracing, backward.followed, type
 
-    @functools.wraps(original)
     def wrapped(*args, **kwargs):
-        if only is not None and type(args[0]) is not only:
+        if only is not None and class_of(args[0]) is not only:
             return original(*args, **kwargs)
-        if tracing.is_compiling():
-            return tracing.through(borders, original, args, kwargs)
+        if compiled.is_compiling():
+            return compiled.through(borders, original, args, kwargs)
         if before is not None:
             before(args, kwargs)
         if not spans.enter(phase):
@@ -37,10 +38,15 @@ def timed(original, one, only=None):
         try:
             if with_backward is None:
                 return original(*args, **kwargs)
-            return backward.followed(one, original, args, kwargs)
+            return followed(one, original, args, kwargs)
         finally:
             spans.leave(phase)
 
-    # Dynamo keeps its caches by code object: two wrapped functions must not share one.
-    wrapped.__code__ = wrapped.__code__.replace()
-    return wrapped
+    return functools.update_wrapper(_standing_for(original, wrapped), original)
+
+
+def _standing_for(original, wrapped):
+    """`wrapped` with code of its own, by which Dynamo keeps its caches, and the globals of `original`: TorchScript
+    reads the source of the one and looks names up in the other."""
+    names = getattr(original, "__globals__", wrapped.__globals__)
+    return types.FunctionType(wrapped.__code__.replace(), names, wrapped.__name__, None, wrapped.__closure__)
