@@ -3,7 +3,7 @@ import { KIND } from '../protocol/vocabulary.js';
 import type { DropCounts } from './drops.js';
 import type { CallFacts, StepFacts } from './host-records.js';
 import { NestingStack } from './nesting-stack.js';
-import { FENCE, type PhaseTable } from './phase-table.js';
+import type { PhaseTable } from './phase-table.js';
 import { type SegmentClock, sinceBase } from './segment-clock.js';
 import type { Part, Step } from './step.js';
 import { type LaneStep, StepTracker } from './step-tracker.js';
@@ -21,6 +21,10 @@ class Lane implements LaneStep {
   /** Open phases other than a whole step. */
   busy = 0;
 }
+
+const { typeShift, laneShift, laneBits, phaseBits, begin, end, link } = LAYOUT.fence;
+const LANE_MASK = (1 << laneBits) - 1;
+const PHASE_MASK = (1 << phaseBits) - 1;
 
 /** A phase of these kinds is not the work of the phase around it. */
 const IS_APART = Object.values(KIND).map((kind) => kind === KIND.comm || kind === KIND.memory);
@@ -62,15 +66,15 @@ export class FencePairer {
     if (lost > 0) this.#lose();
     for (let i = 0; i < count; i++) {
       const id = ids[i] as number;
-      const laneNumber = (id >>> FENCE.laneShift) & FENCE.laneMask;
+      const laneNumber = (id >>> laneShift) & LANE_MASK;
       const lane = (this.#lanes[laneNumber] ??= new Lane());
-      const phase = id & FENCE.phaseMask;
+      const phase = id & PHASE_MASK;
       const time = sinceBase(words[2 * i + 1] as number, words[2 * i] as number, this.#clock);
       this.newest = time;
-      const type = id >>> FENCE.typeShift;
-      if (type === LAYOUT.fence.begin) this.#begin(lane, phase, time);
-      else if (type === LAYOUT.fence.end) this.#end(lane, laneNumber, phase, time);
-      else if (type === LAYOUT.fence.link) this.#link(lane, phase);
+      const type = id >>> typeShift;
+      if (type === begin) this.#begin(lane, phase, time);
+      else if (type === end) this.#end(lane, laneNumber, phase, time);
+      else if (type === link) this.#link(lane, phase);
     }
   }
 
@@ -117,14 +121,15 @@ export class FencePairer {
     const told = this.steps.partOf(lane);
     const part = told && call ? told.step.partOfCall(told, call) : told;
     const kind = this.#table.kindOf[phase];
-    if (part) {
-      part.step.open++;
-      part.step.dirty = true;
-      if (kind !== KIND.host && time < part.step.begin) part.step.begin = time;
-    }
     if (lane.stack.full) this.#abandon(lane, () => true);
-    if (kind !== KIND.step && lane.busy++ === 0 && this.#busyLanes++ === 0) this.#busySince = time;
     lane.stack.push(phase, time, part, call);
+    if (part) part.step.dirty = true;
+    // The border of a whole step says nothing of the work in it: it may last from step to step.
+    if (kind === KIND.step) return;
+    if (lane.busy++ === 0 && this.#busyLanes++ === 0) this.#busySince = time;
+    if (!part) return;
+    part.step.open++;
+    if (kind !== KIND.host && time < part.step.begin) part.step.begin = time;
   }
 
   #end(lane: Lane, laneNumber: number, phase: number, time: number): void {
@@ -148,13 +153,13 @@ export class FencePairer {
       this.#drops.no_step++;
       return;
     }
-    if (kind !== KIND.host && time > part.step.end) part.step.end = time;
+    if (kind !== KIND.step) part.step.open--;
+    if (kind !== KIND.step && kind !== KIND.host && time > part.step.end) part.step.end = time;
     const own = kind === KIND.compute || kind === KIND.host ? whole - apart : whole;
     this.#sum(part, phase, start, own, stack.calls[at]);
   }
 
   #sum({ step, sums }: Part, phase: number, start: number, duration: number, call: CallFacts | undefined): void {
-    step.open--;
     step.dirty = true;
     const { keys, keyOf, bytesOf, layerOf } = this.#table;
     const key = keyOf[phase] as number;
@@ -182,18 +187,26 @@ export class FencePairer {
   /** Gives up open phases of a lane. */
   #abandon(lane: Lane, gone: (part: Part | undefined) => boolean): void {
     const { stack } = lane;
-    for (let at = 0; at < stack.depth; at++) if (gone(stack.owners[at])) giveUp(stack.owners[at]);
-    this.#drops.unclosed += stack.remove(gone);
+    for (let at = 0; at < stack.depth; at++) if (gone(stack.owners[at])) this.#giveUp(stack, at);
+    stack.remove(gone);
     this.#recount(lane);
   }
 
   /** Gives up the phases nested in one that has ended. */
   #abandonAbove(lane: Lane, depth: number): void {
     const { stack } = lane;
-    for (let at = depth + 1; at < stack.depth; at++) giveUp(stack.owners[at]);
-    this.#drops.unclosed += stack.depth - 1 - depth;
+    for (let at = depth + 1; at < stack.depth; at++) this.#giveUp(stack, at);
     stack.depth = depth + 1;
     this.#recount(lane);
+  }
+
+  #giveUp({ phases, owners }: NestingStack<Part | undefined>, at: number): void {
+    if (this.#table.kindOf[phases[at] as number] === KIND.step) return;
+    this.#drops.unclosed++;
+    const step = owners[at]?.step;
+    if (!step) return;
+    step.open--;
+    step.flags.partial = step.dirty = true;
   }
 
   #recount(lane: Lane): void {
@@ -203,11 +216,4 @@ export class FencePairer {
       if (this.#table.kindOf[lane.stack.phases[at] as number] !== KIND.step) lane.busy++;
     if (was > 0 && lane.busy === 0) this.#laneIdle(this.newest);
   }
-}
-
-function giveUp(part: Part | undefined): void {
-  if (!part) return;
-  part.step.open--;
-  part.step.dirty = true;
-  part.step.flags.partial = true;
 }

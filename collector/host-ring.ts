@@ -7,12 +7,12 @@ import type { SegmentClock } from './segment-clock.js';
 
 /** Records that fences may still name: the host is ahead of its GPU by less. Those that no fence ever names go again. */
 const KEPT_RECORDS = 32_768;
-/** Phases that wait for a step; more come only where the engine tells none. */
-const MAX_EARLY = 1024;
+/** Phases that wait for the next step; more come only where the engine tells none. */
+const MAX_WAITING = 1024;
 const NUMBER_MASK = 0xffff;
 
-/** Phases between two steps. They delay the step that comes, so they count to it. */
-const BEFORE_STEP: ReadonlySet<string> = new Set(['dataload', 'checkpoint', 'evaluation']);
+/** A phase that ends so short before the next step, as a share of the step, is there for that one. */
+const JUST_BEFORE = 0.1;
 
 /** A host phase that has ended. Times are those of `SegmentClock.hostTime`. */
 interface HostPhase {
@@ -42,8 +42,9 @@ export class HostRing {
   readonly #records = new Map<number, StepFacts | CallFacts>();
   readonly #threads = new Map<number, NestingStack<StepFacts | undefined>>();
   #newest: StepFacts | undefined;
-  /** Phases that count to the next step. */
-  #early: HostPhase[] = [];
+  #newestTime = Number.NEGATIVE_INFINITY;
+  /** Phases that ended since, in that order. */
+  #waiting: HostPhase[] = [];
 
   constructor(table: PhaseTable, clock: SegmentClock, drops: DropCounts, observe: HostPhaseObserver) {
     this.#table = table;
@@ -73,11 +74,10 @@ export class HostRing {
       }
   }
 
-  /** The writer has gone: what waits for the next step counts to the last one, what is open never ends. */
+  /** The writer has gone: no next step comes, and what is open never ends. */
   finish(): void {
     this.#forgetOpen();
-    for (const phase of this.#early) this.#count(phase, this.#newest);
-    this.#early = [];
+    for (const phase of this.#waiting.splice(0)) this.#count(phase, this.#newest);
   }
 
   #takeOne(record: HostRecord, number: number): void {
@@ -85,9 +85,7 @@ export class HostRing {
       case LAYOUT.host.step: {
         const facts = record.step();
         this.#keep(number, facts);
-        this.#newest = facts;
-        for (const phase of this.#early) this.#count(phase, facts);
-        this.#early = [];
+        this.#begin(facts, this.#clock.hostTime(record.timeNs));
         break;
       }
       case LAYOUT.host.call:
@@ -101,12 +99,28 @@ export class HostRing {
         break;
       }
       case LAYOUT.host.begin:
-        this.#begin(record);
+        this.#beginPhase(record);
         break;
       case LAYOUT.host.end:
-        this.#end(record);
+        this.#endPhase(record);
         break;
     }
+  }
+
+  /**
+   * A step begins. Of the phases that ended since the last one, those that lead up to it without a break are there for
+   * it (the next batch, a checkpoint before it); the others are part of the last step.
+   */
+  #begin(facts: StepFacts, time: number): void {
+    const reach = JUST_BEFORE * (time - this.#newestTime);
+    let reached = time;
+    for (const phase of this.#waiting.splice(0).reverse()) {
+      const leadsUp = phase.microbatch < 0 && reached - (phase.start + phase.duration) <= reach;
+      reached = leadsUp ? Math.min(reached, phase.start) : Number.POSITIVE_INFINITY;
+      this.#count(phase, leadsUp ? facts : this.#newest);
+    }
+    this.#newest = facts;
+    this.#newestTime = time;
   }
 
   #keep(number: number, facts: StepFacts | CallFacts): void {
@@ -116,7 +130,7 @@ export class HostRing {
     if (this.#records.size > KEPT_RECORDS) this.#records.delete(this.#records.keys().next().value as number);
   }
 
-  #begin(record: HostRecord): void {
+  #beginPhase(record: HostRecord): void {
     if (!this.#table.knows(record.phase)) return;
     let stack = this.#threads.get(record.thread);
     if (!stack) this.#threads.set(record.thread, (stack = new NestingStack()));
@@ -124,7 +138,7 @@ export class HostRing {
     stack.push(record.phase, this.#clock.hostTime(record.timeNs), this.#newest, record.call());
   }
 
-  #end(record: HostRecord): void {
+  #endPhase(record: HostRecord): void {
     if (!this.#table.knows(record.phase)) {
       this.#drops.unknown_phase++;
       return;
@@ -143,10 +157,8 @@ export class HostRing {
     const duration = this.#clock.hostTime(record.timeNs) - start;
     const { microbatch = -1, bytes = -1 } = stack.calls[at] ?? {};
     this.#observe(key, record.thread, start, duration);
-    const phase = { key, microbatch, start, duration, bytes };
-    if (microbatch < 0 && BEFORE_STEP.has((this.#table.keys[key] as PhaseKey).name)) {
-      if (this.#early.push(phase) > MAX_EARLY) this.#count(this.#early.shift() as HostPhase, undefined);
-    } else this.#count(phase, stack.owners[at]);
+    if (this.#waiting.push({ key, microbatch, start, duration, bytes }) > MAX_WAITING)
+      this.#count(this.#waiting.shift() as HostPhase, this.#newest);
   }
 
   #count({ key, microbatch, start, duration, bytes }: HostPhase, facts: StepFacts | undefined): void {

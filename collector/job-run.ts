@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { JobMeta, RankInfo } from '../protocol/job-meta.js';
 import { type PhaseBatch, PhaseBatchBuilder } from '../protocol/phase-batch.js';
-import type { PhaseKey } from './phase-table.js';
+import { ranksOfGroup } from './group-ranks.js';
+import type { PhaseKey, PhaseTable } from './phase-table.js';
 import type { OpenPhase } from './segment-pipeline.js';
 import { pushOpenRow, pushStepRows, type RankStep, type RowOptions } from './step-rows.js';
 import { transferOf } from './transfer.js';
@@ -43,6 +44,8 @@ export class JobRun {
   readonly #live = new Set<number>();
   readonly #ambiguous = new Set<string>();
   #localGroups = new Set<string>();
+  /** Keys of each table that were looked at. */
+  readonly #learned = new WeakMap<PhaseTable, number>();
   /** When the oldest row in the builder was made. */
   #oldestMs = 0;
   #urgent = false;
@@ -77,9 +80,7 @@ export class JobRun {
     for (const name of ambiguous) this.#ambiguous.add(name);
     Object.assign(meta.groups, groups);
     meta.ranks = [...meta.ranks.filter(({ rank }) => rank !== info.rank), info].sort((a, b) => a.rank - b.rank);
-    const here = new Set(meta.ranks.map(({ rank }) => rank));
-    const local = Object.keys(meta.groups).filter((name) => meta.groups[name]?.every((rank) => here.has(rank)));
-    this.#localGroups = new Set(local.filter((name) => !this.#ambiguous.has(name)));
+    this.#findLocalGroups();
     return ambiguous;
   }
 
@@ -90,6 +91,7 @@ export class JobRun {
 
   /** Takes in a step whose phases are there, or one again that has got more of them. */
   deliver(rankStep: RankStep, nowMs: number): void {
+    this.#learnGroups(rankStep.table);
     const all = this.#stepOf(rankStep.step.number);
     all.byRank.set(rankStep.rank, rankStep);
     all.transfers.clear();
@@ -134,6 +136,25 @@ export class JobRun {
     if (rows === 0 || !isDue) return undefined;
     this.#urgent = false;
     return this.#builder.take();
+  }
+
+  /** Names of groups may tell their ranks. */
+  #learnGroups(table: PhaseTable): void {
+    const known = this.#learned.get(table) ?? 0;
+    if (known === table.keys.length) return;
+    for (const { group } of table.keys.slice(known)) {
+      const ranks = ranksOfGroup(group);
+      if (ranks) this.meta.groups[group] ??= ranks;
+    }
+    this.#learned.set(table, table.keys.length);
+    this.#findLocalGroups();
+  }
+
+  #findLocalGroups(): void {
+    const { groups, ranks } = this.meta;
+    const here = new Set(ranks.map(({ rank }) => rank));
+    const local = Object.keys(groups).filter((name) => groups[name]?.every((rank) => here.has(rank)));
+    this.#localGroups = new Set(local.filter((name) => !this.#ambiguous.has(name)));
   }
 
   #stepOf(number: number): StepOfRanks {

@@ -1,4 +1,4 @@
-import { LAYOUT, type SegmentPhase } from '../native/ts/index.js';
+import type { SegmentPhase } from '../native/ts/index.js';
 import { cleanName } from '../protocol/names.js';
 import { BLOCKING_OPS, canonicalPhase, KIND, OPS } from '../protocol/vocabulary.js';
 
@@ -17,7 +17,6 @@ export interface PhaseKey {
   readonly blocking: boolean;
 }
 
-const NO_KEY = -1;
 const OP_NAMES: ReadonlySet<string> = new Set(OPS);
 const KINDS = Object.keys(KIND).length;
 
@@ -60,7 +59,7 @@ export class PhaseTable {
       return larger;
     };
     const length = known + phases.length;
-    this.keyOf = grow(this.keyOf, new Int32Array(length).fill(NO_KEY));
+    this.keyOf = grow(this.keyOf, new Int32Array(length));
     this.kindOf = grow(this.kindOf, new Uint8Array(length));
     this.layerOf = grow(this.layerOf, new Int32Array(length));
     this.bytesOf = grow(this.bytesOf, new Float64Array(length));
@@ -89,11 +88,3 @@ export class PhaseTable {
     return key;
   }
 }
-
-/** Parts of a fence's identity. */
-export const FENCE = {
-  typeShift: LAYOUT.fence.typeShift,
-  laneShift: LAYOUT.fence.laneShift,
-  laneMask: (1 << LAYOUT.fence.laneBits) - 1,
-  phaseMask: (1 << LAYOUT.fence.phaseBits) - 1,
-} as const;

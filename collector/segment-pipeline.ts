@@ -1,4 +1,5 @@
 import { LAYOUT, type NativeSegment } from '../native/ts/index.js';
+import { KIND } from '../protocol/vocabulary.js';
 import { newDropCounts } from './drops.js';
 import { FencePairer, type PhaseObserver } from './fence-pairer.js';
 import { HostRecord, type StepFacts } from './host-records.js';
@@ -134,11 +135,14 @@ export class SegmentPipeline {
   /** Phases that have begun before `since` (epoch time) and not ended. */
   openPhases(since: number): OpenPhase[] {
     const open: OpenPhase[] = [];
+    // The border of a whole step is open also while an engine idles.
+    const wholeOnly = !this.table.keys.some(({ kind }) => kind !== KIND.step && kind !== KIND.host);
     this.#pairer.forEachOpen((part, phase, fenceStart, call) => {
       const start = this.clock.epochOfFence(fenceStart);
       if (!part || start > since) return;
       const index = this.table.keyOf[phase] as number;
       const key = this.table.keys[index] as PhaseKey;
+      if (key.kind === KIND.step && !wholeOnly) return;
       const { step, microbatch, facts } = part;
       const ordinal = key.op ? (part.sums.items[index]?.starts.length ?? 0) : -1;
       const sequence = call && call.sequence >= 0 ? call.sequence : ordinal;

@@ -1,4 +1,5 @@
 import type { PhaseDurations } from './phase-durations.js';
+import type { PhaseKey } from './phase-table.js';
 import type { Ending, OpenedSegment } from './registry.js';
 import { type OpenPhase, SegmentPipeline, type SegmentPipelineOptions } from './segment-pipeline.js';
 import type { Step } from './step.js';
@@ -35,7 +36,7 @@ export class SegmentReader {
     const { trace, durations } = shown;
     const series: number[] = [];
     const observe = (key: number, lane: number, start: number, duration: number, step: number): void => {
-      series[key] ??= durations.seriesOf(this.pipeline.table.keys[key] as never);
+      series[key] ??= durations.seriesOf(this.pipeline.table.keys[key] as PhaseKey);
       durations.observe(series[key] as number, duration);
       trace.add(this.traceSource, key, lane, start, duration, step);
     };

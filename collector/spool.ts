@@ -121,9 +121,14 @@ export class Spool {
     }
   }
 
-  /** A crash may have cut the last frame. */
+  /** A crash may have cut the last frame, and a disk may fail. */
   #read(number: number): { messages: Message[]; damaged: boolean } {
-    const buffer = readFileSync(this.#path(number));
+    let buffer: Buffer;
+    try {
+      buffer = readFileSync(this.#path(number));
+    } catch {
+      return { messages: [], damaged: true };
+    }
     const messages: Message[] = [];
     let at = 0;
     while (at < buffer.length) {

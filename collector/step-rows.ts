@@ -33,12 +33,13 @@ export interface RowOptions {
  */
 export function pushStepRows(builder: PhaseBatchBuilder, rankStep: RankStep, options: RowOptions): void {
   const { step, table } = rankStep;
-  let whole = false;
+  // An engine's own border of the step may last from step to step: it is taken only where there is nothing else.
+  const spanned = step.end >= step.begin;
   for (const part of step.parts.values()) {
     const row = newRow(rankStep, part.facts, part.microbatch, options);
     for (const index of part.sums.keys()) {
       const key = table.keys[index] as PhaseKey;
-      whole ||= key.kind === KIND.step;
+      if (key.kind === KIND.step && spanned) continue;
       const items = part.sums.items[index];
       setKey(row, key);
       if (items && (key.kind !== KIND.comm || !isSummed(key, items, step, options)))
@@ -46,7 +47,7 @@ export function pushStepRows(builder: PhaseBatchBuilder, rankStep: RankStep, opt
       else pushSum(builder, row, key, index, part, rankStep, options);
     }
   }
-  if (!whole && step.end >= step.begin) pushWhole(builder, rankStep, options);
+  if (spanned) pushWhole(builder, rankStep, options);
   for (const facts of step.facts) if (facts.host.length > 0) pushHostRows(builder, rankStep, facts, options);
 }
 
@@ -104,12 +105,15 @@ function pushItems(
   row.layer = -1;
 }
 
-/** The step from its first border to its last, where no border of the engine says so itself. */
+/** The step from its first phase to its last. */
 function pushWhole(builder: PhaseBatchBuilder, rankStep: RankStep, options: RowOptions): void {
   const { step, clock } = rankStep;
-  const [first, ...others] = step.facts as [StepFacts, ...StepFacts[]];
-  const row = newRow(rankStep, first, others.length > 0 ? -1 : first.microbatch, options);
-  if (others.length > 0) row.tokens = sumOfTokens(step.facts);
+  const [first] = step.facts as [StepFacts];
+  // The engine may tell of a microbatch again and again, forward and backward.
+  const microbatches = [...new Map(step.facts.map((facts) => [facts.microbatch, facts])).values()];
+  const one = microbatches.length === 1;
+  const row = newRow(rankStep, first, one ? first.microbatch : -1, options);
+  if (!one) row.tokens = sumOfTokens(microbatches);
   row.phase = 'step';
   row.kind = KIND.step;
   row.start_ns = epochNs(clock.epochOfFence(step.begin), options);
@@ -180,9 +184,9 @@ function newRow(
 type Row = ReturnType<typeof rowOfFacts>;
 
 function rowOfFacts(facts: StepFacts, rank: number, step: number, microbatch: number) {
-  const requests = facts.requests.join(',');
-  const request = cleanName(requests);
-  const cut = request !== requests || facts.requestCut || facts.requests.length < facts.requestCount;
+  // A row has room for one: with several in a step none of them owns it.
+  const request = facts.requestCount === 1 ? cleanName(facts.requests[0] ?? '') : '';
+  const cut = facts.requestCount === 1 && (facts.requestCut || facts.requests.length === 0);
   return {
     rank,
     step,

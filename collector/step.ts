@@ -97,9 +97,9 @@ export class Step {
   /** What the engine told of it, a record a microbatch. */
   readonly facts: StepFacts[] = [];
   readonly flags: StepFlags = { partial: false, lost: false };
-  /** Phases that have begun and not ended. */
+  /** Phases other than the whole step that have begun and not ended. */
   open = 0;
-  /** First begin and last end of its GPU phases, in the clock of the segment. */
+  /** First begin and last end of its GPU phases other than the whole step, in the clock of the segment. */
   begin = Number.POSITIVE_INFINITY;
   end = Number.NEGATIVE_INFINITY;
   /** A phase came since its rows were last made. */

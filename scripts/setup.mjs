@@ -17,6 +17,7 @@ import {
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { installKafkaJars } from './kafka/jars.mjs';
+import { installTfjsNode } from './tfjs-node.mjs';
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..');
 const say = (line) => console.log(`setup: ${line}`);
@@ -107,6 +108,9 @@ if (parts.includes('test')) {
   } catch (error) {
     say(`not available: the native parts, because ${error.message}; the tests that need them will fail`);
   }
+  const noTensorFlow = installTfjsNode(root, say);
+  if (noTensorFlow)
+    say(`not available: tfjs-node for the tests, because ${noTensorFlow}; the tests that need it will be skipped`);
   const missing = installKafkaJars(root, say);
   if (missing) say(`not available: Kafka for the tests, because ${missing}; the tests that need it will be skipped`);
 }

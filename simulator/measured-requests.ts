@@ -16,7 +16,10 @@ export interface RequestStatistics {
   readonly outputMax: number;
   /** Requests that an engine gets a nominal decode step, so that about 8 run at a time: our choice. */
   readonly perStep: number;
-  /** Share of requests that continue an earlier one, and the mean share of their prompt that it left. */
+  /**
+   * Share of requests that continue an earlier one, and the mean share of their prompt that it left. Mooncake: 39 % and
+   * 71 %, longer prompts more often; half of them, drawn whatever the length, give the 37 % of all blocks.
+   */
   readonly continues: number;
   readonly continuedShare: number;
 }
@@ -37,7 +40,7 @@ export const REQUESTS = {
   mooncake: {
     ...{ promptLog: 8.74, promptSpread: 1.2, promptMin: 891, promptMax: 126_195 },
     ...{ outputLog: 5.34, outputSpread: 1.36, outputMin: 1, outputMax: 2000 },
-    ...{ continues: 0.387, continuedShare: 0.71, perStep: 0.01 },
+    ...{ continues: 0.5, continuedShare: 0.71, perStep: 0.01 },
   },
   /** Not from a log: prompts that fit into a graph, answers as in azure-conv. */
   'short-chat': {

@@ -118,7 +118,7 @@ export const EVENTS = {
   evaluationSteps: 500,
   evaluationFactor: 38,
   /** Loader stalls of all ranks, 2 to 13 nominal steps long (m2lines/Samudra#634: 20-47 s against 0.7-3); their rate is our choice. */
-  loaderStallRate: 1 / 2000,
+  loaderStallRate: 1 / 1000,
   loaderStallMin: 2,
   loaderStallMax: 13,
   /** marin#8934: 20 minutes from a failure to the next step; a run that restarts does so every 500 steps: our choice. */

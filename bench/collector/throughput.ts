@@ -59,7 +59,7 @@ print({
   figure: 'collector_throughput',
   records_per_s: Math.round(RECORDS / collectorS),
   ns_per_record: Math.round((1e9 * collectorS) / RECORDS),
-  cpu_ns_per_record: Math.round((1e9 * cpuS) / RECORDS),
+  records_per_cpu_s: Math.round(RECORDS / cpuS),
   memcpy_ns_per_record: Math.round((1e11 * copyS) / RECORDS) / 100,
   times_memcpy: Math.round((10 * collectorS) / copyS) / 10,
   rows,

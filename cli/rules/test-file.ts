@@ -114,5 +114,6 @@ export function parseTestFile(text: string, path: string): { file?: TestFile; pr
   if (!source) return { problems };
   const parsed = TestFile.safeParse(source.value);
   if (parsed.success) return { file: parsed.data, problems };
-  return { problems: schemaProblems(TestFile, parsed.error.issues, source, [], {}) };
+  const found = schemaProblems(TestFile, parsed.error.issues, source, [], {});
+  return { problems: found.sort((a, b) => a.line - b.line || a.col - b.col) };
 }

@@ -41,13 +41,20 @@ export class SyntheticRequests implements RequestStream {
     const { continues, continuedShare } = this.#statistics;
     if (continues === 0) return [];
     const goesOn = this.#random.uniform() < continues;
-    const earlier = this.#recent[this.#random.below(Math.max(1, this.#recent.length))] ?? [];
-    const shared = goesOn ? earlier.slice(0, Math.round(blocks * continuedShare)) : [];
+    const shared = goesOn ? this.#earlier(Math.round(blocks * continuedShare)) : [];
     const prefix = [...shared];
     while (prefix.length < blocks) prefix.push(this.#hashes++);
     if (this.#recent.length === RECENT) this.#recent.shift();
     this.#recent.push(prefix);
     return prefix;
+  }
+
+  /** So many blocks of a recent prompt, or all of the one that is nearest to that. */
+  #earlier(blocks: number): readonly number[] {
+    let nearest: readonly number[] = [];
+    for (const prefix of this.#recent)
+      if (Math.abs(prefix.length - blocks) < Math.abs(nearest.length - blocks)) nearest = prefix;
+    return nearest.slice(0, blocks);
   }
 }
 

@@ -81,7 +81,7 @@ function arrivalsOf(
 }
 
 /** Share of its clients that a cache has room for which will be too small. */
-const FEW_CLIENTS = 0.4;
+const FEW_CLIENTS = 0.3;
 /** Room over the mean with which requests are hardly ever preempted: then a fifth too little costs a fifth of all tokens. */
 const KV_HEADROOM = 1.3;
 

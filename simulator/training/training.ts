@@ -66,7 +66,7 @@ export class Training {
   #play(step: number): void {
     const { spec, noise, events, sequences, rows, free, durations, cluster } = this.#context;
     this.#context.step = step;
-    noise.beginStep(this.#context.sinceStart, Math.min(...free), durations.stepNs);
+    noise.beginStep(this.#context.sinceStart, free.find(Number.isFinite) as number, durations.stepNs);
     events.beginStep();
     sequences.draw(step);
     if (spec.opens && this.#isLong()) rows.beginLong(this.#reportNs);

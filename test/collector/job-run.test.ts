@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { ranksOfGroup } from '../../collector/group-ranks.js';
 import type { StepFacts } from '../../collector/host-records.js';
 import { JobRun } from '../../collector/job-run.js';
 import { PhaseTable } from '../../collector/phase-table.js';
@@ -41,8 +42,9 @@ const facts = (number: number): StepFacts => ({
 });
 
 /** A step of a rank with so long an all-reduce, or (undefined) none. */
-function stepOf(rank: number, number: number, reduce?: number): RankStep {
-  const table = new PhaseTable((from) => PHASES.slice(from), false);
+function stepOf(rank: number, number: number, reduce?: number, group = 'tp'): RankStep {
+  const phases = PHASES.map((phase) => (phase.group ? { ...phase, group } : phase));
+  const table = new PhaseTable((from) => phases.slice(from), false);
   table.knows(0);
   const step = new Step(number, 0);
   const { sums } = step.partOf(facts(number));
@@ -117,6 +119,22 @@ describe('a job on one host', () => {
     assert.ok(alone.over);
   });
 
+  it('learns the ranks of a group from its name, where that tells them', () => {
+    const job = new JobRun(newJobMeta('j'), { epochBase: 0n, clockLimitNs: 1e5, layerDetail: false });
+    for (const rank of [0, 1]) job.join({ rank }, {});
+    job.deliver(stepOf(0, 1, 30, 'tp3:0-1'), 0);
+    assert.deepEqual(sent(job, 0), []);
+    job.deliver(stepOf(1, 1, 20, 'tp3:0-1'), 0);
+    assert.deepEqual(sent(job, 0), [
+      [0, 1, 20],
+      [1, 1, 20],
+    ]);
+    assert.deepEqual(job.meta.groups, { 'tp3:0-1': [0, 1] });
+    job.deliver(stepOf(0, 2, 30, 'dp1:0-8/8'), 0);
+    assert.deepEqual(sent(job, 0), [[0, 2, -1]]);
+    assert.deepEqual(Object.entries(job.meta.groups)[1], ['dp1:0-8/8', [0, 8]]);
+  });
+
   it('makes nothing of groups that share a name', () => {
     const job = jobOf([0, 1]);
     assert.deepEqual(job.join({ rank: 2 }, { tp: [2, 3] }), ['tp']);
@@ -153,4 +171,22 @@ describe('a job on one host', () => {
     const { phase, layer, open: isOpen, start_ns, dur_ns } = rowOf(batch, 0);
     assert.deepEqual([phase, layer, isOpen, start_ns, dur_ns], ['mlp', 3, 1, 7_000_000_000n, 1_000_000_000n]);
   });
+});
+
+it('names of groups tell their ranks as the hook makes them', () => {
+  const told: [string, number[] | undefined][] = [
+    ['world:0-3', [0, 1, 2, 3]],
+    ['dp12:1-9/4', [1, 5, 9]],
+    ['tp~0af3:3,4,9', [3, 4, 9]],
+    ['one:7', [7]],
+    ['pp4:3>7', [3, 7]],
+    ['pp4:any>7', undefined],
+    ['big:#1a2b3c4d', undefined],
+    ['tp', undefined],
+    ['odd:9-3', undefined],
+    ['odd:0-9/0', undefined],
+    ['odd:0-99999999', undefined],
+    ['odd:1,,2', undefined],
+  ];
+  for (const [name, ranks] of told) assert.deepEqual(ranksOfGroup(name), ranks, name);
 });

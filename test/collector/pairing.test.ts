@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { M0, SegmentFile, type SegmentSpec } from './segment-file.js';
+import { DrainBuffers, SegmentPipeline } from '../../collector/segment-pipeline.js';
+import { openSegment } from '../../native/ts/index.js';
+import { M0, SegmentFile, type SegmentSpec, T0 } from './segment-file.js';
 import { Collecting, folder, metric, needsAddon, ofPhase, pick } from './support.js';
 
 const us = (n: number): bigint => M0 + BigInt(Math.round(n * 1000));
@@ -212,6 +214,61 @@ describe('a step', needsAddon, () => {
       ofPhase(collecting.rows, 'mlp').map(({ flags }) => flags),
       [0, 1, ...Array(10).fill(0)],
     );
+  });
+});
+
+describe('phases that are open', needsAddon, () => {
+  const pipelineOf = (segment: SegmentFile) => {
+    const pipeline = new SegmentPipeline(
+      openSegment(segment.path, true),
+      { epochBase: T0, layerDetail: false, rewinds: 0 },
+      { phase: () => {}, hostPhase: () => {} },
+    );
+    pipeline.drain(new DrainBuffers(), 0, 1);
+    return pipeline;
+  };
+  const shown = (pipeline: SegmentPipeline, since: bigint) =>
+    pipeline
+      .openPhases(Number(since - M0))
+      .map(({ key, layer, step, start, sequence }) => [key.name, layer, step, start, sequence]);
+
+  it('are told with their layer and number once they have lasted; the border of a whole step is not one', () => {
+    const segment = segmentOf(folder());
+    const step = segment.phase('step', 'step');
+    const reduce = [0, 1].map((layer) => segment.phase('all_reduce', 'comm', { layer, group: 'tp' })) as [
+      number,
+      number,
+    ];
+    const load = segment.phase('dataload', 'host');
+    segment.step({ step: 3 }, us(0));
+    segment.begin(step, us(0));
+    segment.begin(reduce[0], us(1));
+    segment.end(reduce[0], us(2));
+    segment.begin(reduce[1], us(3));
+    segment.mark(load, us(5), undefined);
+    const pipeline = pipelineOf(segment);
+    assert.deepEqual(shown(pipeline, us(4)), [['all_reduce', 1, 3, 3000, 1]]);
+    assert.deepEqual(shown(pipeline, us(10)), [
+      ['all_reduce', 1, 3, 3000, 1],
+      ['dataload', -1, 3, 5000, -1],
+    ]);
+    segment.end(reduce[1], us(20));
+    pipeline.drain(new DrainBuffers(), 1000, 1);
+    assert.deepEqual(shown(pipeline, us(4)), []);
+    assert.equal(pipeline.takeQuiet(999), undefined);
+    // An engine that idles within its step: what there is of the step is told once.
+    assert.equal(pipeline.takeQuiet(1000)?.number, 3);
+    assert.equal(pipeline.takeQuiet(1000), undefined);
+    segment.close();
+  });
+
+  it('are the steps of an engine that stamps nothing else', () => {
+    const segment = segmentOf(folder());
+    const step = segment.phase('step', 'step');
+    segment.step({ step: 3 }, us(0));
+    segment.begin(step, us(1));
+    assert.deepEqual(shown(pipelineOf(segment), us(4)), [['step', -1, 3, 1000, -1]]);
+    segment.close();
   });
 });
 

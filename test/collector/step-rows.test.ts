@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FLAG, KIND } from '../../protocol/vocabulary.js';
 import { M0, SegmentFile } from './segment-file.js';
-import { Collecting, folder, metric, needsAddon, ofPhase, pick } from './support.js';
+import { Collecting, folder, needsAddon, ofPhase, pick } from './support.js';
 
 const us = (n: number): bigint => M0 + BigInt(Math.round(n * 1000));
 
@@ -168,6 +168,7 @@ describe('what the engine tells of a step', needsAddon, () => {
       segment.begin(forward, us(100 * microbatch + 1));
       segment.end(forward, us(100 * microbatch + 11 + microbatch));
     }
+    segment.step({ step: 4, microbatch: 1, tokens: 101 }, us(199));
     segment.call(backward, { microbatch: 0 }, us(200));
     segment.begin(backward, us(200));
     segment.end(backward, us(230));
@@ -181,7 +182,7 @@ describe('what the engine tells of a step', needsAddon, () => {
     ]);
   });
 
-  it('names the requests, and marks names that are cut', () => {
+  it('names the request where it is the only one, and marks a name that is cut', () => {
     const dir = folder();
     const segment = new SegmentFile(dir, { attributes: { job: 'j', rank: 0 } });
     const prefill = segment.phase('prefill', 'compute');
@@ -195,12 +196,12 @@ describe('what the engine tells of a step', needsAddon, () => {
     const { rows } = new Collecting(dir).run().close();
     assert.deepEqual(pick(ofPhase(rows, 'prefill'), 'request', 'flags'), [
       { request: 'req-1', flags: 0 },
-      { request: 'a,b', flags: 0 },
+      { request: '', flags: 0 },
       { request: 'x'.repeat(88), flags: FLAG.truncated },
     ]);
   });
 
-  it('is the step’s own span where the engine has a border for it', () => {
+  it('spans from its first phase to its last; the engine’s own border is taken where there is nothing else', () => {
     const dir = folder();
     const segment = new SegmentFile(dir, { attributes: { job: 'j', rank: 0 } });
     const [step, mlp] = [segment.phase('step', 'step'), segment.phase('mlp', 'compute')];
@@ -208,46 +209,58 @@ describe('what the engine tells of a step', needsAddon, () => {
     segment.begin(step, us(1));
     segment.begin(mlp, us(2));
     segment.end(mlp, us(5));
-    segment.end(step, us(9));
+    segment.end(step, us(99));
+    segment.step({ step: 2 }, us(100));
+    segment.begin(step, us(100));
+    segment.end(step, us(150));
     segment.close();
     const { rows } = new Collecting(dir).run().close();
-    assert.deepEqual(pick(ofPhase(rows, 'step'), 'start_ns', 'dur_ns', 'kind'), [
-      { start_ns: 1000, dur_ns: 8000, kind: KIND.step },
+    assert.deepEqual(pick(rows, 'step', 'phase', 'start_ns', 'dur_ns', 'kind'), [
+      { step: 1, phase: 'mlp', start_ns: 2000, dur_ns: 3000, kind: KIND.compute },
+      { step: 1, phase: 'step', start_ns: 2000, dur_ns: 3000, kind: KIND.step },
+      { step: 2, phase: 'step', start_ns: 100_000, dur_ns: 50_000, kind: KIND.step },
     ]);
   });
 });
 
 describe('phases of host threads', needsAddon, () => {
-  it('count to the step that they delay, or to the one that they are in', async () => {
+  it('count to the step that they lead up to, else to the one that they are in', () => {
     const dir = folder();
     const segment = new SegmentFile(dir, { attributes: { job: 'j', rank: 0 } });
     const [load, save] = [segment.phase('dataload', 'host'), segment.phase('checkpoint', 'host')];
     const [gap, mlp] = [segment.phase('host_gap', 'host'), segment.phase('mlp', 'compute')];
-    const gpu = (step: number) => {
-      segment.begin(mlp, us(1000 * step + 500));
-      segment.end(mlp, us(1000 * step + 600));
+    const step = (number: number, at: number) => {
+      segment.step({ step: number }, us(at));
+      segment.begin(mlp, us(at + 10));
+      segment.end(mlp, us(at + 20));
     };
-    segment.mark(gap, us(100), us(150));
     segment.mark(load, us(200), us(450));
-    segment.step({ step: 0 }, us(480));
-    gpu(0);
+    step(0, 480);
     segment.mark(gap, us(700), us(750));
     segment.mark(gap, us(760), us(770));
     segment.mark(load, us(800), us(850), { microbatch: 0 });
     segment.mark(save, us(900), us(1100));
     segment.mark(load, us(1100), us(1150));
-    segment.step({ step: 1 }, us(1490));
-    gpu(1);
+    step(1, 1160);
+    // A loader that is asked right after the step has begun.
+    segment.mark(load, us(1165), us(1700));
+    step(2, 2160);
+    segment.mark(gap, us(2200), us(2300));
     segment.close();
-    const collecting = new Collecting(dir).run().close();
-    const host = collecting.rows.filter(({ kind }) => kind === KIND.host);
-    assert.deepEqual(pick(host, 'step', 'phase', 'microbatch', 'start_ns', 'dur_ns', 'count', 'max_ns'), [
-      { step: 0, phase: 'dataload', microbatch: -1, start_ns: 200_000, dur_ns: 250_000, count: 1, max_ns: -1 },
-      { step: 0, phase: 'host_gap', microbatch: -1, start_ns: 700_000, dur_ns: 60_000, count: 2, max_ns: 50_000 },
-      { step: 0, phase: 'dataload', microbatch: 0, start_ns: 800_000, dur_ns: 50_000, count: 1, max_ns: -1 },
-      { step: 1, phase: 'checkpoint', microbatch: -1, start_ns: 900_000, dur_ns: 200_000, count: 1, max_ns: -1 },
-      { step: 1, phase: 'dataload', microbatch: -1, start_ns: 1_100_000, dur_ns: 50_000, count: 1, max_ns: -1 },
-    ]);
-    assert.equal(await metric(collecting, 'picket_collector_phases_dropped_total{reason="no_step"}'), 1);
+    const { rows } = new Collecting(dir).run().close();
+    const host = rows.filter(({ kind }) => kind === KIND.host);
+    assert.deepEqual(
+      pick(host, 'step', 'phase', 'microbatch', 'start_ns', 'dur_ns', 'count', 'max_ns').map((row) =>
+        Object.values(row),
+      ),
+      [
+        [0, 'dataload', -1, 200_000, 250_000, 1, -1],
+        [0, 'dataload', 0, 800_000, 50_000, 1, -1],
+        [0, 'host_gap', -1, 700_000, 60_000, 2, 50_000],
+        [1, 'dataload', -1, 1_100_000, 585_000, 2, 535_000],
+        [1, 'checkpoint', -1, 900_000, 200_000, 1, -1],
+        [2, 'host_gap', -1, 2_200_000, 100_000, 1, -1],
+      ],
+    );
   });
 });

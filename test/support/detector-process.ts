@@ -79,6 +79,11 @@ export class DetectorProcess {
     await exited;
   }
 
+  /** Sends a signal that does not end the process. */
+  signal(signal: NodeJS.Signals): void {
+    this.#child?.kill(signal);
+  }
+
   /** Resolves once the process has gone by itself. */
   async exited(): Promise<void> {
     const child = this.#child;
