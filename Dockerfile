@@ -12,6 +12,7 @@ COPY --from=build /picket/node_modules node_modules
 COPY --from=build /picket/dist dist
 COPY --from=build /picket/bin bin
 COPY --from=build /picket/fixtures fixtures
+COPY --from=build /picket/rules rules
 # The database lives here; a new volume takes over the owner.
 RUN mkdir /var/lib/picket && chown node /var/lib/picket
 USER node

@@ -74,10 +74,15 @@ export class HostRing {
       }
   }
 
-  /** The writer has gone: no next step comes, and what is open never ends. */
+  /** No next step comes for now: what waits for it counts to the last one. */
+  settle(): void {
+    for (const phase of this.#waiting.splice(0)) this.#count(phase, this.#newest);
+  }
+
+  /** The writer has gone: what is open never ends. */
   finish(): void {
     this.#forgetOpen();
-    for (const phase of this.#waiting.splice(0)) this.#count(phase, this.#newest);
+    this.settle();
   }
 
   #takeOne(record: HostRecord, number: number): void {

@@ -118,6 +118,7 @@ export class SegmentPipeline {
   takeQuiet(quietSince: number): Step | undefined {
     const step = this.#pairer.steps.current;
     if (!step || step.open > 0 || this.#activeAt > quietSince) return undefined;
+    this.#hosts.settle();
     return step.dirty || step.facts.some(({ hostDirty }) => hostDirty) ? made(step) : undefined;
   }
 

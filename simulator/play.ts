@@ -8,6 +8,7 @@ import { Traffic } from './network/traffic.js';
 import { Noise } from './noise.js';
 import type { Plan } from './plan.js';
 import { Random } from './random.js';
+import { type LoggedRequest, readRequestLog } from './requests/log.js';
 import { HostBatches } from './rows/host-batches.js';
 import type { ServingSpec, TrainingSpec } from './scenario.js';
 import { NOMINAL_STEP_NS } from './serving/cost.js';
@@ -35,7 +36,9 @@ interface Player {
 
 /** Plays a plan step by step, all its jobs in turn. `samples`: counters and events too. */
 export function* play(plan: Plan, samples: boolean): Generator<SimulatedMessage, void, undefined> {
-  const players = plan.jobs.map((_, i) => playerOf(plan, i, samples));
+  const { requestLog } = plan.options;
+  const log = requestLog === undefined ? undefined : readRequestLog(requestLog);
+  const players = plan.jobs.map((_, i) => playerOf(plan, i, log, samples));
   for (const { run, first, steps } of plan.attempts) {
     for (const { workload, faults, allFaults } of players) {
       if (run !== '1') workload.restart(run);
@@ -56,7 +59,7 @@ export function* play(plan: Plan, samples: boolean): Generator<SimulatedMessage,
 const faultsOf = (faults: readonly Fault[], run: string): Fault[] =>
   faults.filter(({ truth }) => truth.run === undefined || truth.run === run);
 
-function playerOf(plan: Plan, index: number, wantsSamples: boolean): Player {
+function playerOf(plan: Plan, index: number, log: readonly LoggedRequest[] | undefined, wantsSamples: boolean): Player {
   const { options, scenario, startNs } = plan;
   const { cluster, faults: allFaults } = plan.jobs[index] as Plan['jobs'][number];
   const { seed, sampleSeconds = 1, steps } = options;
@@ -72,34 +75,38 @@ function playerOf(plan: Plan, index: number, wantsSamples: boolean): Player {
     });
   const workload =
     scenario.workload === 'serving'
-      ? serving(plan, scenario, index, cluster, faults, rows, traffic)
-      : training(plan, scenario, cluster, faults, rows, traffic);
+      ? serving(plan, scenario, index, log, { cluster, faults, rows, traffic })
+      : training(plan, scenario, { cluster, faults, rows, traffic });
   return { rows, workload, samples, faults, allFaults };
 }
 
-function training(
-  { options, microbatches }: Plan,
-  spec: TrainingSpec,
-  cluster: Cluster,
-  faults: readonly Fault[],
-  rows: HostBatches,
-  traffic: Traffic | undefined,
-): Training {
+/** What both workloads need of a job. */
+interface JobParts {
+  readonly cluster: Cluster;
+  readonly faults: readonly Fault[];
+  readonly rows: HostBatches;
+  readonly traffic: Traffic | undefined;
+}
+
+function training({ options, microbatches }: Plan, spec: TrainingSpec, parts: JobParts): Training {
   const { seed, steps, hangSeconds, stepSeconds } = options;
-  const { job, size, layout } = cluster;
+  const { job, size, layout } = parts.cluster;
   const gpus: GpuKind = options.gpus ?? (layout.pp > 1 ? 'steady' : 'power_limited');
+  const { contents } = GPUS[gpus];
+  const { lengths } = spec;
+  const { faults } = parts;
   const context = {
-    ...{ spec, cluster, faults, rows, traffic, microbatches },
+    ...parts,
+    spec,
+    microbatches,
     noise: new Noise(seed, job, size, gpus),
     events: new Events(seed, job, size, spec),
-    sequences: new Sequences({
-      ...{ seed, job, replicas: layout.dp, microbatches, steps, lengths: spec.lengths, faults },
-      contents: GPUS[gpus].contents,
-    }),
+    sequences: new Sequences({ seed, job, replicas: layout.dp, microbatches, steps, lengths, contents, faults }),
     network: Random.stream(seed, job, 'network'),
     durations: durationsOf(layout, microbatches, stepSeconds),
     free: new Float64Array(size),
-    ...{ step: 0, sinceStart: 0 },
+    step: 0,
+    sinceStart: 0,
   };
   return new Training(context, seed, gpus, hangSeconds);
 }
@@ -108,16 +115,12 @@ function serving(
   { options, jobs }: Plan,
   spec: ServingSpec,
   index: number,
-  cluster: Cluster,
-  faults: readonly Fault[],
-  rows: HostBatches,
-  traffic: Traffic | undefined,
+  log: readonly LoggedRequest[] | undefined,
+  parts: JobParts,
 ): Serving {
   const { seed, stepSeconds, detail, hangSeconds } = options;
+  const { cluster, faults } = parts;
   const scale = stepSeconds === undefined ? 1 : (stepSeconds * 1e9) / NOMINAL_STEP_NS;
-  const source = loadSource({ options, spec, cluster, faults, scale, engine: { first: index, of: jobs.length } });
-  return new Serving({
-    ...{ seed, spec, cluster, faults, source, rows, traffic, scale, hangSeconds },
-    whole: detail === 'whole',
-  });
+  const source = loadSource({ options, spec, cluster, faults, scale, log, engine: { first: index, of: jobs.length } });
+  return new Serving({ ...parts, seed, spec, source, scale, hangSeconds, whole: detail === 'whole' });
 }

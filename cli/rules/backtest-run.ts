@@ -1,3 +1,4 @@
+import type { Baseline } from '../../detector/baseline/baseline.js';
 import type { Transition } from '../../detector/incidents/incident-book.js';
 import { PartitionPipeline } from '../../detector/pipeline/partition-pipeline.js';
 import type { RuleSet } from '../../detector/rules/rule-set.js';
@@ -40,9 +41,9 @@ export class Backtest {
   readonly #newest = new Map<string, bigint>();
   #offset = 0n;
 
-  constructor(set: RuleSet) {
+  constructor(set: RuleSet, baseline?: Baseline) {
     this.set = set;
-    this.#pipeline = new PartitionPipeline({ current: set });
+    this.#pipeline = new PartitionPipeline({ current: set }, baseline);
   }
 
   add(batch: PhaseBatch): void {

@@ -1,7 +1,9 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { loadBaseline } from '../../detector/baseline/baseline.js';
 import { importPaths } from '../../importers/index.js';
 import { PicketError } from '../../protocol/errors.js';
 import { wholeNumber } from '../bus-options.js';
+import { readConfigFile } from '../config-file.js';
 import { progressBar } from '../progress.js';
 import { type BacktestReport, renderBacktest } from './backtest-report.js';
 import { Backtest, differenceOf, isAlert, tallies } from './backtest-run.js';
@@ -17,6 +19,7 @@ interface Options {
   readonly format: 'text' | 'json';
   readonly scenario?: string;
   readonly job?: string;
+  readonly baseline?: string;
   readonly brokers?: string;
   readonly since?: number;
   readonly until?: number;
@@ -33,6 +36,7 @@ export function backtestCommand(): Command {
     .addOption(new Option('--format <format>', 'output').choices(['text', 'json']).default('text'))
     .option('--scenario <name>', 'of files that hold several, the one to read')
     .option('--job <name>', 'job id, instead of the one in the files or their names')
+    .option('--baseline <file>', 'what healthy runs take, as `picket analyze` takes it')
     .option('--brokers <host:port,...>', 'read from Kafka instead of files')
     .option('--since <time>', 'of Kafka: messages published from then on', timeOf)
     .option('--until <time>', 'of Kafka: messages published before then', timeOf)
@@ -45,8 +49,10 @@ export function backtestCommand(): Command {
 
 async function backtest(paths: readonly string[], options: Options): Promise<BacktestReport> {
   const { rules, at, against, maxAlerts } = options;
-  const trial = new Backtest(at === undefined ? await readRuleSet(rules) : await readRuleSetAt(at, rules));
-  const other = against === undefined ? undefined : new Backtest(await readRuleSetOf(against, rules));
+  const { baseline: file } = options;
+  const baseline = file === undefined ? undefined : loadBaseline(readConfigFile(file, '--baseline'), file);
+  const trial = new Backtest(at === undefined ? await readRuleSet(rules) : await readRuleSetAt(at, rules), baseline);
+  const other = against === undefined ? undefined : new Backtest(await readRuleSetOf(against, rules), baseline);
   const rows = await feed(paths, options, [trial, ...(other ? [other] : [])]);
   const { fired, suppressed } = trial.finish();
   return {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Kafka } from 'kafkajs';
+import type { BusRecord, ConsumerHandler, TopicPartition } from '../../bus/bus.js';
 import { KafkaBus, type KafkaOptions } from '../../bus/kafka/kafka-bus.js';
 import { clientConfig } from '../../bus/kafka/options.js';
 import { decodePhases } from '../../protocol/arrow.js';
@@ -14,6 +15,8 @@ export interface KafkaRange {
   readonly untilMs: number | undefined;
 }
 
+const WATCH_MS = 500;
+
 interface Slice {
   readonly start: bigint;
   readonly end: bigint;
@@ -25,45 +28,68 @@ export async function readKafkaRange(
   take: (batch: PhaseBatch) => void,
 ): Promise<{ unreadable: number }> {
   const options: KafkaOptions = { brokers: range.brokers };
-  const slices = await slicesOf(options, range);
-  const open = new Set([...slices].filter(([, { start, end }]) => start < end).map(([partition]) => partition));
-  if (open.size === 0) return { unreadable: 0 };
+  const reading = new Reading(await slicesOf(options, range), take);
   const group = `picket-backtest-${randomUUID()}`;
   const bus = KafkaBus.open(options);
-  let unreadable = 0;
+  let watch: NodeJS.Timeout | undefined;
   try {
-    await new Promise<void>((resolve, reject) => {
-      const finish = (partition: number): void => {
-        open.delete(partition);
-        if (open.size === 0) resolve();
-      };
-      const handler = {
-        assigned: async ({ partition }: { partition: number }) => slices.get(partition)?.start,
-        revoked: async () => {},
-        records: async (
-          { partition }: { partition: number },
-          records: readonly { offset: bigint; value: Uint8Array }[],
-        ) => {
-          const end = slices.get(partition)?.end ?? 0n;
-          for (const { offset, value } of records) {
-            if (offset >= end || !open.has(partition)) break;
-            const batch = decoded(value);
-            if (batch) take(batch);
-            else unreadable++;
-          }
-          if ((records.at(-1)?.offset ?? 0n) >= end - 1n) finish(partition);
-        },
-      };
-      bus
-        .consumer(group, [TOPICS.phases])
-        .then((consumer) => consumer.start(handler))
-        .catch(reject);
+    if (reading.isDone) return reading;
+    const consumer = await bus.consumer(group, [TOPICS.phases]);
+    const failed = new Promise<never>((_, reject) => {
+      watch = setInterval(() => {
+        const error = consumer.health().failed;
+        if (error) reject(error);
+      }, WATCH_MS);
     });
+    await Promise.race([consumer.start(reading).then(() => reading.done), failed]);
+    return reading;
   } finally {
+    clearInterval(watch);
     await bus.close();
     await withAdmin(options, (admin) => admin.deleteGroups([group])).catch(() => {});
   }
-  return { unreadable };
+}
+
+/** Takes in the messages of each partition's slice, and is done after the last of all. */
+class Reading implements ConsumerHandler {
+  unreadable = 0;
+  readonly done: Promise<void>;
+  readonly #slices: ReadonlyMap<number, Slice>;
+  readonly #open: Set<number>;
+  readonly #take: (batch: PhaseBatch) => void;
+  #finish: () => void = () => {};
+
+  constructor(slices: ReadonlyMap<number, Slice>, take: (batch: PhaseBatch) => void) {
+    this.#slices = slices;
+    this.#take = take;
+    this.#open = new Set([...slices].filter(([, { start, end }]) => start < end).map(([partition]) => partition));
+    this.done = new Promise((resolve) => {
+      this.#finish = resolve;
+    });
+  }
+
+  get isDone(): boolean {
+    return this.#open.size === 0;
+  }
+
+  async assigned({ partition }: TopicPartition): Promise<bigint | undefined> {
+    return this.#slices.get(partition)?.start;
+  }
+
+  async revoked(): Promise<void> {}
+
+  async records({ partition }: TopicPartition, records: readonly BusRecord[]): Promise<void> {
+    const end = this.#slices.get(partition)?.end ?? 0n;
+    for (const { offset, value } of records) {
+      if (offset >= end || !this.#open.has(partition)) break;
+      const batch = decoded(value);
+      if (batch) this.#take(batch);
+      else this.unreadable++;
+    }
+    if ((records.at(-1)?.offset ?? -1n) < end - 1n) return;
+    this.#open.delete(partition);
+    if (this.isDone) this.#finish();
+  }
 }
 
 function decoded(value: Uint8Array): PhaseBatch | undefined {

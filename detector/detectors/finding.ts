@@ -30,8 +30,8 @@ export interface JobWindow {
 }
 
 /**
- * A kind of trouble. `step` is a pure function of its state, the window and what rules set: no clock, no I/O, and the state is plain
- * data (it goes into snapshots by structured clone), so that replay, backtest and live give the same.
+ * A kind of trouble. `step` is a pure function of its state, the window and what rules set: no clock, no I/O, and the
+ * state is plain data (it goes into snapshots by structured clone), so that replay, backtest and live give the same.
  */
 export interface Detector<State = unknown> {
   readonly kind: IncidentKind;

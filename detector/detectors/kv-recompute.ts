@@ -100,7 +100,7 @@ function observe(
   state.kv = largest(view.serving.kv_usage) || -1;
   state.preempted = largest(view.serving.preempted) || -1;
   if (decode > 0) pushRing(state.batches, decode);
-  const rule = { ...RULE, hits: batchHasFallen(state.batches) ? 1 : RULE.hits };
+  const rule = { ...RULE, hits: hit && batchHasFallen(state.batches) ? 1 : RULE.hits };
   observeSpell(state.spell, { step: view.step, startNs: view.startNs, lost, time, hit }, rule);
   if (!state.spell.episode && !state.spell.recent.some((recent) => recent.hit)) state.requests = [];
 }

@@ -68,9 +68,10 @@ function observe(state: NoGraphState, view: StepView, decode: number, expectatio
   const graphs = view.graph.filter((_, slot) => !Number.isNaN(view.stepTime[slot] as number));
   const eager = graphs.length > 0 && graphs.every((graph) => graph === 0);
   const time = stepTimeOf(view);
-  const own = decodeTime(state.past, decode);
-  const fleet = expectations?.expectsGraph(decode) ? expectations.graphUse(decode)?.with_graph?.q50 : undefined;
-  const withGraph = Number.isNaN(own) ? (fleet ?? Number.NaN) : own;
+  const own = eager ? decodeTime(state.past, decode) : Number.NaN;
+  const fleet =
+    eager && expectations?.expectsGraph(decode) ? expectations.graphUse(decode)?.with_graph?.q50 : undefined;
+  const withGraph = Number.isNaN(own) ? fleet || Number.NaN : own;
   if (!eager && graphs.every((graph) => graph > 0)) learnDecode(state.past, view, decode);
   const busy = largest(view.busy);
   const launches = largest(view.launches) || 0;

@@ -64,8 +64,7 @@ function step(state: PrefillState, { topology, views }: JobWindow): Finding[] {
 
 function observe(state: PrefillState, view: StepView, { prefill, decode }: { prefill: number; decode: number }): void {
   const time = stepTimeOf(view);
-  // The row of a decode phase, where there is one, says what decoding took in this very step.
-  const alone = decodeTime(state.past, decode);
+  const alone = prefill > 0 ? decodeTime(state.past, decode) : Number.NaN;
   if (prefill === 0 && !view.launchBound) learnDecode(state.past, view, decode);
   const lost = time - alone;
   const hit = prefill > 0 && time > SLOWER * alone;

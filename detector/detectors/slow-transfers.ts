@@ -69,7 +69,7 @@ function observe(state: TransferState, view: StepView, group: CommGroup, time: n
       const gigabytes = (taken: number): number =>
         rounded(busBandwidth(size.op, group.slots.length, size.bytes, taken) / 1e9, 2);
       Object.assign(known, { now: gigabytes(each), usual: gigabytes(usual), bytes: size.bytes });
-    } else if (!known.lasting.episode) learnTransfer(state.past, key, each);
+    } else if (!known.lasting.episode) learnTransfer(state.past, group, size);
   }
   const hit = lost > MIN_SHARE * time;
   const entry = { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time };

@@ -68,7 +68,8 @@ function observe(state: StallState, view: StepView): void {
   let past = state.past.get(key);
   if (!past) state.past.set(key, (past = newRing(STEPS)));
   const time = stepTimeOf(view) - pausedTime(view);
-  const usual = past.count < KNOWN_AT ? Number.NaN : quantile(Float64Array.from(ringValues(past)).sort(), 0.2);
+  const known = past.count >= KNOWN_AT && time > MIN_LOST_NS;
+  const usual = !known ? Number.NaN : quantile(Float64Array.from(ringValues(past)).sort(), 0.2);
   const lost = time - usual;
   const hit = time > SLOWER * usual && lost > MIN_LOST_NS;
   pushRing(past, time);

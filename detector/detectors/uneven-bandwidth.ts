@@ -50,8 +50,7 @@ const MIN_OTHERS = 2;
 function step(state: UnevenState, { topology, views }: JobWindow): Finding[] {
   const view = views.at(-1) as StepView;
   if (!view.launchBound) {
-    for (const group of view.groups)
-      for (const size of group.sizes) learnTransfer(state.past, sizeKey(group, size), size.transfer / size.count);
+    for (const group of view.groups) for (const size of group.sizes) learnTransfer(state.past, group, size);
     for (const group of view.groups) observeSizes(state, view, group);
     observeGroups(state, view);
   }
@@ -62,18 +61,12 @@ function step(state: UnevenState, { topology, views }: JobWindow): Finding[] {
 }
 
 function observeSizes(state: UnevenState, view: StepView, group: CommGroup): void {
-  const bandwidths = [...state.past.keys()]
-    .filter((key) => key.startsWith(`${group.name}|`))
-    .map((key) => {
-      const [, op = '', bytes = ''] = key.split('|');
-      return {
-        op,
-        bytes: Number(bytes),
-        value: busBandwidth(op, group.slots.length, Number(bytes), usualTransfer(state.past, key)),
-      };
-    })
-    .filter(({ value }) => value > 0)
-    .sort((a, b) => a.bytes - b.bytes);
+  const bandwidths = [];
+  for (const { group: name, op, bytes, usual } of state.past.values())
+    if (name === group.name && usual > 0)
+      bandwidths.push({ op, bytes, value: busBandwidth(op, group.slots.length, bytes, usual) });
+  if (bandwidths.length < 2) return;
+  bandwidths.sort((a, b) => a.bytes - b.bytes);
   let [lost, fast, slow] = [0, 0, 0];
   const sizes: number[] = [];
   for (const { op, bytes, value } of bandwidths) {
@@ -95,6 +88,7 @@ function observeSizes(state: UnevenState, view: StepView, group: CommGroup): voi
 }
 
 function observeGroups(state: UnevenState, view: StepView): void {
+  if (view.groups.length <= MIN_OTHERS) return;
   for (const group of view.groups) {
     let [lost, fast, slow] = [0, 0, 0];
     const sizes: number[] = [];

@@ -29,9 +29,7 @@ export function lastsLongEnough({ pending }: Holds, name: string, rule: AppliedR
   if (isZero(rule.hold)) return true;
   let since = pending.get(name);
   if (since?.revision !== rule.revision) pending.set(name, (since = { ...now, revision: rule.revision }));
-  if (!hasPassed(rule.hold, since, now)) return false;
-  pending.delete(name);
-  return true;
+  return hasPassed(rule.hold, since, now);
 }
 
 /** Is an incident whose finding is gone to be kept open for now? */

@@ -104,10 +104,14 @@ class Round {
   revise(): Transition[] {
     for (const [name, incident] of this.#book) {
       const verdict = this.#policy.judge(incident, ruleOfName(name), this.#now.ns);
-      if (verdict.outcome === 'drop') this.#drop(name, `rule ${incident.rule.id} applies no longer: ${verdict.reason}`);
+      if (verdict.outcome === 'drop') this.#drop(name, this.#noteOf(incident, verdict.reason));
       else if (verdict.rule.id !== incident.rule.id) this.#book.set(name, described(incident, verdict.rule));
     }
     return this.#transitions;
+  }
+
+  #noteOf({ rule }: Incident, reason: string): string {
+    return `rule ${rule.id} applies no longer: ${reason} (rules of ${this.#policy.commit})`;
   }
 
   resolveSilent(): Transition[] {
@@ -123,12 +127,15 @@ class Round {
   #takeIn(name: string, finding: Finding, verdict: Exclude<Verdict, { outcome: 'drop' }>): boolean {
     const before = this.#book.get(name);
     const { rule } = verdict;
+    // The wait goes on while an incident is muted.
+    const waits = !before && !lastsLongEnough(this.#holds, name, rule, this.#now);
     if (!before && verdict.outcome === 'mute') {
       suppress(this.#holds, name, verdict.reason);
       return false;
     }
     this.#holds.suppressed.delete(name);
-    if (!before && !lastsLongEnough(this.#holds, name, rule, this.#now)) return false;
+    if (waits) return false;
+    this.#holds.pending.delete(name);
     const after = before ? this.#updated(before, finding, rule) : this.#opened(name, finding, rule);
     this.#book.set(name, after);
     if (!before || before.severity !== after.severity)

@@ -13,21 +13,32 @@ export interface ServingTotals {
 
 const unknown = (n: number): BySlot => new Float64Array(n).fill(Number.NaN);
 
+/** Most steps say nothing of most facts: they share one array, and the first value known gets its own. */
+let nothing: BySlot = unknown(0);
+
+function sharedUnknown(n: number): BySlot {
+  if (nothing.length !== n) nothing = unknown(n);
+  return nothing;
+}
+
 export const newServingTotals = (n: number): ServingTotals => ({
-  facts: Object.fromEntries(SERVING_FACTS.map((name) => [name, unknown(n)])) as Record<ServingFact, BySlot>,
+  facts: Object.fromEntries(SERVING_FACTS.map((name) => [name, sharedUnknown(n)])) as Record<ServingFact, BySlot>,
   requests: new Map(),
-  launches: unknown(n),
-  busy: unknown(n),
+  launches: sharedUnknown(n),
+  busy: sharedUnknown(n),
   ports: new Map(),
 });
+
+const own = (values: BySlot): BySlot => (values === nothing ? values.slice() : values);
 
 /** Every row of a step repeats what the step works on: the largest known value counts. */
 export function addServing(totals: ServingTotals, { batch: { columns } }: JobBatch, i: number, slot: number): void {
   for (const name of SERVING_FACTS) {
     const column = columns[name];
     const value = column instanceof Int64Column ? column.number(i) : (column[i] as number);
-    const known = totals.facts[name];
-    if (value >= 0 && !(value <= (known[slot] as number))) known[slot] = value;
+    if (!(value >= 0) || value <= (totals.facts[name][slot] as number)) continue;
+    totals.facts[name] = own(totals.facts[name]);
+    totals.facts[name][slot] = value;
   }
   const request = columns.request.values[columns.request.indices[i] as number];
   if (!request) return;
@@ -43,8 +54,14 @@ export function addLaunches(
   busy: number,
 ): void {
   const launches = columns.launches[i] as number;
-  if (launches >= 0) totals.launches[slot] = (totals.launches[slot] || 0) + launches;
-  if (busy >= 0) totals.busy[slot] = (totals.busy[slot] || 0) + busy;
+  if (launches >= 0) {
+    totals.launches = own(totals.launches);
+    totals.launches[slot] = (totals.launches[slot] || 0) + launches;
+  }
+  if (busy >= 0) {
+    totals.busy = own(totals.busy);
+    totals.busy[slot] = (totals.busy[slot] || 0) + busy;
+  }
 }
 
 export function addPort(

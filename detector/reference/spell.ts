@@ -45,12 +45,16 @@ export function observeSpell(spell: Spell, step: SpellStep, rule: SpellRule): Sp
   const { episode } = spell;
   if (episode) {
     add(episode, step);
-    if (isQuiet(spell, rule)) spell.episode = null;
-  } else if (!isQuiet(spell, rule)) spell.episode = opened(spell.recent.slice(-rule.window), rule);
+    if (isQuiet(spell.recent, rule.quiet)) spell.episode = null;
+  } else if (step.hit) spell.episode = opened(spell.recent.slice(-rule.window), rule);
   return spell.episode;
 }
 
-const isQuiet = (spell: Spell, { quiet }: SpellRule): boolean => !spell.recent.slice(-quiet).some(({ hit }) => hit);
+function isQuiet(recent: readonly SpellStep[], steps: number): boolean {
+  for (let i = recent.length - 1; i >= 0 && i >= recent.length - steps; i--)
+    if ((recent[i] as SpellStep).hit) return false;
+  return true;
+}
 
 function opened(recent: readonly SpellStep[], { hits, share }: SpellRule): SpellEpisode | null {
   const first = recent.findIndex(({ hit }) => hit);

@@ -3,23 +3,39 @@ import { newRing, pushRing, type Ring, ringValues } from './ring.js';
 import { median } from './statistics.js';
 
 /** Transfer time of one collective by communicator, operation and message size, from steps without trouble. Plain data. */
-export type TransferPast = Map<string, Ring>;
+export type TransferPast = Map<string, KnownTransfer>;
+
+export interface KnownTransfer {
+  readonly group: string;
+  readonly op: string;
+  readonly bytes: number;
+  ring: Ring;
+  /** Median of the ring, renewed every few samples: it is asked for in every step. */
+  usual: number;
+  renewedAt: number;
+}
 
 const STEPS = 32;
 const KNOWN_AT = 8;
+const RENEW_EVERY = 4;
 
 export const sizeKey = (group: CommGroup, { op, bytes }: CommSize): string => `${group.name}|${op}|${bytes}`;
 
 /** Usual transfer of one collective, nanoseconds; NaN unknown. */
-export function usualTransfer(past: TransferPast, key: string): number {
-  const ring = past.get(key);
-  return ring && ring.count >= KNOWN_AT ? median(ringValues(ring)) : Number.NaN;
-}
+export const usualTransfer = (past: TransferPast, key: string): number => past.get(key)?.usual ?? Number.NaN;
 
-export function learnTransfer(past: TransferPast, key: string, transfer: number): void {
-  let ring = past.get(key);
-  if (!ring) past.set(key, (ring = newRing(STEPS)));
-  pushRing(ring, transfer);
+export function learnTransfer(past: TransferPast, group: CommGroup, size: CommSize): void {
+  const key = sizeKey(group, size);
+  let known = past.get(key);
+  if (!known) {
+    const { op, bytes } = size;
+    known = { group: group.name, op, bytes, ring: newRing(STEPS), usual: Number.NaN, renewedAt: 0 };
+    past.set(key, known);
+  }
+  pushRing(known.ring, size.transfer / size.count);
+  if (known.ring.count < KNOWN_AT || known.ring.count - known.renewedAt < RENEW_EVERY) return;
+  known.usual = median(ringValues(known.ring));
+  known.renewedAt = known.ring.count;
 }
 
 /**

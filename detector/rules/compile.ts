@@ -7,7 +7,7 @@ import { muteWindow, nsOf } from './mute.js';
 import type { RuleProblem } from './problem.js';
 import type { Rule, RuleException, RuleExpression, RulePlace, SwitchedOff } from './rule.js';
 import type { ExceptionBody, ExpressionRuleBody, KindRuleBody, RuleFileFrame, SwitchedOffBody } from './schema.js';
-import { isIdentity, parseTemplate, type Template } from './template.js';
+import { IDENTITY_FIELDS, isIdentity, parseTemplate, type Template } from './template.js';
 import type { YamlSource } from './yaml-source.js';
 
 type Group = RuleFileFrame['groups'][number];
@@ -17,27 +17,16 @@ const DEFAULT_WARNING = 0.1;
 const DEFAULT_CRITICAL = 0.2;
 /** Labels that alerts get from the incident itself. */
 const RESERVED_LABELS: ReadonlySet<string> = new Set([
-  ...[
-    'alertname',
-    'kind',
-    'severity',
-    'cause',
-    'incident_id',
-    'job',
-    'run',
-    'ranks',
-    'hosts',
-    'stage',
-    'group',
-    'link',
-  ],
-  ...['nic', 'phase', 'instance', 'gpu', 'graph', 'source'],
+  ...['alertname', 'severity', 'cause', 'incident_id'],
+  ...IDENTITY_FIELDS,
 ]);
 
 /** Makes rules of what schemas have accepted, and collects what is wrong with their templates and expressions. */
 export class RuleCompiler {
   readonly problems: RuleProblem[] = [];
   readonly #source: YamlSource;
+  /** Labels of groups, looked at once for all their rules. */
+  readonly #groupLabels = new Map<Group, Map<string, Template>>();
 
   constructor(source: YamlSource) {
     this.#source = source;
@@ -71,7 +60,7 @@ export class RuleCompiler {
       keepFiring: parseSpan(body.keep_firing_for),
       noData: body.noData,
       labels: new Map([
-        ...this.#labels(group.labels, [...path.slice(0, 2), 'labels'], where),
+        ...this.#labelsOfGroup(group, path.slice(0, 2)),
         ...this.#labels(body.labels, [...path, 'labels'], where),
       ]),
       annotations: this.#templates(body.annotations, [...path, 'annotations'], where),
@@ -79,6 +68,15 @@ export class RuleCompiler {
       mute: body.mute.map(muteWindow),
       expression: 'expr' in body ? this.#expression(body, path, where) : undefined,
     };
+  }
+
+  #labelsOfGroup(group: Group, path: Path): Map<string, Template> {
+    let labels = this.#groupLabels.get(group);
+    if (!labels) {
+      labels = this.#labels(group.labels, [...path, 'labels'], { group: group.name });
+      this.#groupLabels.set(group, labels);
+    }
+    return labels;
   }
 
   /** Checks the texts of a rule that its schema has refused, so that all its mistakes are told at once. */
@@ -169,7 +167,7 @@ export class RuleCompiler {
 
 interface Where {
   readonly group: string;
-  readonly rule: string;
+  readonly rule?: string;
 }
 
 const globs = (given: string | string[] | undefined): Globs | undefined =>

@@ -9,8 +9,8 @@ import type { Rule, RuleExpression } from './rule.js';
 
 /** What expressions have found in a job. Plain data. */
 export interface ExpressionState {
-  /** By rule and scope: what holds, and under which revision of its rule it was found. */
-  readonly found: Map<string, { readonly revision: string; readonly finding: Finding }>;
+  /** By rule and scope: what holds. */
+  readonly found: Map<string, Finding>;
   /** By rule: evaluations, those of them that had no value, and why the last of these had none. */
   readonly tallies: Map<string, { evaluated: number; withoutValue: number; reason: string }>;
 }
@@ -31,7 +31,7 @@ export function expressionFindings(
   window: JobWindow,
   closedSteps: number,
 ): Finding[] {
-  forgetChanged(state, rules);
+  forgetGone(state, rules);
   for (const [steps, ofWindow] of rules) {
     if (closedSteps % steps !== 0 || window.views.length < steps) continue;
     const perJob = new Facts(window, steps, undefined);
@@ -43,15 +43,20 @@ export function expressionFindings(
       for (const rule of perRank) evaluate(state, rule, rule.expression as RuleExpression, facts);
     }
   }
-  return [...state.found.values()].map(({ finding }) => finding);
+  return [...state.found.values()];
 }
 
-/** What a rule found is forgotten once the rule is gone or says something else. */
-function forgetChanged({ found }: ExpressionState, rules: ReadonlyMap<number, readonly Rule[]>): void {
+/** What a rule found is forgotten once the rule is gone, or looks at something else than it did (the job, or ranks). */
+function forgetGone({ found }: ExpressionState, rules: ReadonlyMap<number, readonly Rule[]>): void {
   if (found.size === 0) return;
-  const revisions = new Set([...rules.values()].flatMap((each) => each.map(({ revision }) => revision)));
-  for (const [key, { revision }] of found) if (!revisions.has(revision)) found.delete(key);
+  const scopes = new Map([...rules.values()].flat().map(({ id, expression }) => [id, expression?.per]));
+  for (const key of found.keys()) {
+    const [id, slot] = key.split('|') as [string, string];
+    if (scopes.get(id) !== (slot === '' ? 'job' : 'rank')) found.delete(key);
+  }
 }
+
+const keyOf = (rule: string, slot: number | undefined): string => `${rule}|${slot ?? ''}`;
 
 /** What expressions see of some steps and the job or one of its ranks; its windows are shared by all rules on these. */
 class Facts implements ExpressionFacts {
@@ -90,11 +95,10 @@ function evaluate(state: ExpressionState, rule: Rule, expression: RuleExpression
   const holds = expression.holds.needsPast && !facts.hasPast ? NO_PAST : holdsNow(expression, facts);
   count(state, rule.id, holds);
   if (holds === true) {
-    const key = `${rule.id}|${facts.slot}`;
-    const finding = findingOf(rule, expression, facts, state.found.get(key)?.finding);
-    state.found.set(key, { revision: rule.revision, finding });
+    const key = keyOf(rule.id, facts.slot);
+    state.found.set(key, findingOf(rule, expression, facts, state.found.get(key)));
   } else if (state.found.size > 0 && (holds === false || rule.noData === 'resolve'))
-    state.found.delete(`${rule.id}|${facts.slot}`);
+    state.found.delete(keyOf(rule.id, facts.slot));
 }
 
 const NO_PAST = 'there are no steps before the window yet';

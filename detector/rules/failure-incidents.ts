@@ -13,6 +13,8 @@ const PLACE = { topic: 'picket.rules', partition: 0 };
 export class RuleFailureIncidents {
   readonly #store: Pick<Store, 'acquire' | 'commit'>;
   readonly #receivers: readonly ReceiverPolicy[];
+  /** What was stored last; undefined: not known yet. */
+  #stored: string | undefined;
 
   constructor(store: Pick<Store, 'acquire' | 'commit'>, receivers: readonly ReceiverPolicy[]) {
     this.#store = store;
@@ -21,21 +23,23 @@ export class RuleFailureIncidents {
 
   /** Takes in what an attempt came to; true where that was news. */
   follow({ failure, commit }: RuleStatus, nowMs: number): boolean {
+    const state = failure ? `${failure.commit}: ${failure.message}` : '';
+    if (state === this.#stored) return false;
     const { epoch, checkpoint } = this.#store.acquire(PLACE);
     const book: IncidentBook = checkpoint ? deserialize(checkpoint.snapshot) : new Map();
     const now = BigInt(nowMs) * 1_000_000n;
     const findings = failure ? [findingOf(failure.commit, failure.message, commit, now)] : [];
     const transitions = follow(book, findings, 0, now);
-    if (transitions.length === 0) return false;
     this.#store.commit({
       partition: PLACE,
       epoch,
       checkpoint: { nextOffset: 0n, restartOffset: 0n, snapshot: serialize(book) },
-      incidents: transitions.map(({ after }) => after),
+      incidents: [...transitions.map(({ after }) => after), ...book.values()],
       notifications: transitions.flatMap(({ before, after }) => notificationsFor(before, after, this.#receivers)),
       jobs: [],
     });
-    return true;
+    this.#stored = state;
+    return transitions.length > 0;
   }
 }
 

@@ -3,11 +3,12 @@ import { DEFAULT_PARAMS, type DetectorParams } from '../detectors/params.js';
 import { NO_SPAN, type Span } from './duration.js';
 import { globsMatch } from './globs.js';
 import { isExcepted, type Judged, type Rule, type SwitchedOff } from './rule.js';
-import type { RuleSet } from './rule-set.js';
 import { renderTemplate, type Template } from './template.js';
 
 /** What the rules say of one job: the parameters of its detectors, and what becomes of each finding. */
 export interface JobPolicy {
+  /** Of the rules; null: there are none. */
+  readonly commit: string | null;
   readonly params: DetectorParams;
   /** Rules that are expressions, by the number of steps they look at. */
   readonly expressions: ReadonlyMap<number, readonly Rule[]>;
@@ -40,6 +41,7 @@ export interface AppliedRule {
 
 /** Where there are no rules: every finding is reported, as DESIGN section 5 says. */
 export const BUILT_IN: JobPolicy = {
+  commit: null,
   params: DEFAULT_PARAMS,
   expressions: new Map(),
   judge: ({ kind }) => ({ outcome: 'report', rule: builtInRule(kind) }),
@@ -53,6 +55,7 @@ const builtInRule = (kind: Judged['kind']): AppliedRule => ({
 
 /** The rules of a set that hold for one job. The first that fits a finding decides. */
 export class JobRules implements JobPolicy {
+  readonly commit: string;
   readonly params: DetectorParams;
   readonly expressions = new Map<number, Rule[]>();
   readonly #ofKind = new Map<string, Rule[]>();
@@ -60,11 +63,10 @@ export class JobRules implements JobPolicy {
   readonly #byId = new Map<string, Rule>();
   readonly #switchedOff: readonly SwitchedOff[];
   readonly #applied = new Map<Rule, AppliedRule>();
-  readonly #set: RuleSet;
 
   /** @param rules that fit the job, in order of precedence */
-  constructor(set: RuleSet, rules: readonly Rule[], switchedOff: readonly SwitchedOff[]) {
-    this.#set = set;
+  constructor(commit: string, rules: readonly Rule[], switchedOff: readonly SwitchedOff[]) {
+    this.commit = commit;
     this.#switchedOff = switchedOff;
     for (const rule of rules) {
       if (!rule.expression) pushTo(this.#ofKind, rule.kind, rule);
@@ -105,13 +107,15 @@ export class JobRules implements JobPolicy {
   /** Lost records are told even where nobody wrote a rule on them. */
   #withoutRule({ kind }: Judged, ruleId: string | undefined): Verdict {
     if (kind === 'data_quality' && ruleId === undefined) return { outcome: 'report', rule: builtInRule(kind) };
-    const what = ruleId === undefined ? `no rule reports ${kind} here` : `rule ${ruleId} is gone`;
-    return { outcome: 'drop', reason: `${what} (rules of ${this.#set.commit})` };
+    return {
+      outcome: 'drop',
+      reason: ruleId === undefined ? `no rule reports ${kind} here` : `rule ${ruleId} is gone`,
+    };
   }
 
   #apply(rule: Rule): AppliedRule {
     let applied = this.#applied.get(rule);
-    if (!applied) this.#applied.set(rule, (applied = appliedRule(rule, this.#set.commit)));
+    if (!applied) this.#applied.set(rule, (applied = appliedRule(rule, this.commit)));
     return applied;
   }
 }

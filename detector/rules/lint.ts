@@ -10,7 +10,7 @@ import { UNBOUNDED_FIELDS } from './template.js';
 export function lintRules(rules: readonly Rule[], switchedOff: readonly SwitchedOff[], now: bigint): RuleProblem[] {
   const problems = [
     ...rules.flatMap((rule) => [...unowned(rule), ...highCardinality(rule), ...expired(rule, now)]),
-    ...shadowed(rules.filter(({ status, expression }) => status !== 'disabled' && !expression)),
+    ...shadowed(rules.filter(({ status, written }) => status !== 'disabled' && written.expr === undefined)),
     ...switchedOff.flatMap((each) => expiredSwitch(each, now)),
   ];
   return problems.sort((a, b) => (a.file === b.file ? a.line - b.line || a.col - b.col : a.file < b.file ? -1 : 1));

@@ -60,6 +60,7 @@ export class RuleManager implements RulesInForce {
   #attemptedAtMs: number | null = null;
   #failure: RuleFailure | null = null;
   #loading: Promise<ReloadOutcome> | undefined;
+  #next: Promise<ReloadOutcome> | undefined;
   #timer: NodeJS.Timeout | undefined;
   readonly #stop = new AbortController();
   readonly #deps: RuleManagerDeps;
@@ -86,9 +87,21 @@ export class RuleManager implements RulesInForce {
     this.#poll();
   }
 
-  /** Looks at the source now. Calls that overlap share one look. */
+  /**
+   * Looks at the source now. During a look, which may have read what is out of date by now, all calls share the one look
+   * that follows it.
+   */
   reload(): Promise<ReloadOutcome> {
-    this.#loading ??= this.#load().finally(() => {
+    if (!this.#loading) return this.#look();
+    this.#next ??= this.#loading.then(() => {
+      this.#next = undefined;
+      return this.#loading ?? this.#look();
+    });
+    return this.#next;
+  }
+
+  #look(): Promise<ReloadOutcome> {
+    this.#loading = this.#load().finally(() => {
       this.#loading = undefined;
     });
     return this.#loading;
@@ -110,7 +123,7 @@ export class RuleManager implements RulesInForce {
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     this.#stop.abort();
-    await this.#loading;
+    await (this.#next ?? this.#loading);
   }
 
   #poll(): void {
@@ -133,15 +146,15 @@ export class RuleManager implements RulesInForce {
   }
 
   async #attempt(source: RuleSource): Promise<ReloadOutcome> {
-    let read: RuleTexts;
+    let [read, loaded]: [RuleTexts?, LoadedRules?] = [];
     try {
       read = await source.read(this.#stop.signal);
+      loaded = loadRules(read.texts, read.commit, this.#newest);
     } catch (error) {
       const message =
         error instanceof PicketError ? error.message : `the rules cannot be read: ${(error as Error).message}`;
-      return { state: 'failed', failure: { commit: null, message, problems: [] } };
+      return { state: 'failed', failure: { commit: read?.commit ?? null, message, problems: [] } };
     }
-    const loaded = loadRules(read.texts, read.commit, this.#newest);
     this.#newest = loaded.files;
     if (!loaded.set || loaded.set.rules.length === 0) return { state: 'failed', failure: failureOf(loaded, read) };
     const sameFiles = loaded.files.length === this.#files.length;

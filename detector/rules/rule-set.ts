@@ -3,8 +3,7 @@ import { INCIDENT_KINDS, type IncidentKind } from '../../protocol/incident.js';
 import type { JobMeta } from '../../protocol/job-meta.js';
 import { type Globs, globsMatch } from './globs.js';
 import { type JobPolicy, JobRules } from './job-rules.js';
-import type { RuleProblem } from './problem.js';
-import { hasErrors } from './problem.js';
+import { hasErrors, type RuleProblem } from './problem.js';
 import type { Rule, SwitchedOff } from './rule.js';
 import { parseRuleFile, type RuleFile, type RuleId, type RuleText } from './rule-file.js';
 
@@ -34,7 +33,7 @@ export class RuleSet {
       ({ match }) => fits(match.job, job) && fits(match.engine, engine) && fits(match.model, model),
     );
     const switchedOff = this.switchedOff.filter(({ jobs }) => globsMatch(jobs, job));
-    return new JobRules(this, rules, switchedOff);
+    return new JobRules(this.commit, rules, switchedOff);
   }
 
   /** Kinds that no rule reports. */
@@ -93,8 +92,10 @@ function duplicateIds(files: readonly RuleFile[]): RuleProblem[] {
   return files.flatMap(({ ids }) =>
     ids.flatMap(({ id, ...place }): RuleProblem[] => {
       const other = first.get(id);
-      if (!other) first.set(id, { id, ...place });
-      if (!other) return [];
+      if (!other) {
+        first.set(id, { id, ...place });
+        return [];
+      }
       return [
         {
           ...{ ...place, rule: id, level: 'error', check: 'duplicate-id' },

@@ -35,7 +35,8 @@ export class YamlSource {
     };
     if (text.length > MAX_FILE_CHARS)
       return { problems: [problem(0, `is larger than ${MAX_FILE_CHARS} characters`, 'split the file')] };
-    const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
+    const documents = documentsOf(text, lines);
+    if (!documents) return { problems: [problem(0, 'is nested too deeply', 'write it flat')] };
     const [first, second] = 'empty' in documents ? [] : documents;
     if (!first?.contents) return { problems: [problem(0, 'is empty', 'begin with "apiVersion: picket/v1"')] };
     const problems = documents.flatMap(({ errors, warnings }) =>
@@ -109,6 +110,18 @@ export class YamlSource {
       node = next as Node;
     }
     return { node, key };
+  }
+}
+
+/** Undefined where they are nested so deeply that the parser's stack overflows; it tells of that in either way. */
+function documentsOf(text: string, lineCounter: LineCounter) {
+  try {
+    const documents = parseAllDocuments(text, { lineCounter, prettyErrors: false, uniqueKeys: true });
+    const overflowed = documents.some(({ errors }) => errors.some(({ message }) => message.includes('call stack')));
+    return overflowed ? undefined : documents;
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
   }
 }
 

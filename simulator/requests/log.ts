@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { PicketError } from '../../protocol/errors.js';
 import type { Request, RequestStream } from './request.js';
 
-type LoggedRequest = Pick<Request, 'promptTokens' | 'outputTokens' | 'prefix'> & { readonly seconds: number };
+export type LoggedRequest = Pick<Request, 'promptTokens' | 'outputTokens' | 'prefix'> & { readonly seconds: number };
 
 /**
  * Reads a request log: Mooncake's JSONL (timestamp in ms, input_length, output_length, hash_ids) or Azure's CSV

@@ -66,14 +66,26 @@ export class ScheduledLoad implements LoadSource {
     const slower = eagerStrength(faults, tokens, step);
     const graph = slower > 0 ? 0 : graphFor(tokens);
     const paceNs = slower > 0 ? NOMINAL_STEP_NS * (1 + slower) : EAGER.prefillNs;
+    const { attentionNs, mlpNs, allReduceNs } = stepCost(batch, scale);
     return {
-      ...stepCost(batch, scale),
-      ...{ prefillTokens: batch.prefillTokens, decodeTokens: batch.decodeTokens, batch: batch.sequences },
-      ...{ contextTokens: batch.contextTokens, request: batch.request },
-      ...{ graph, paceNs: graph > 0 ? 0 : paceNs * scale, stallNs: 0 },
+      attentionNs,
+      mlpNs,
+      allReduceNs,
+      prefillTokens: batch.prefillTokens,
+      decodeTokens: batch.decodeTokens,
+      contextTokens: batch.contextTokens,
+      batch: batch.sequences,
+      graph,
+      paceNs: graph > 0 ? 0 : paceNs * scale,
+      stallNs: 0,
+      request: batch.request,
       state: {
-        ...{ kv_usage: usage, running, waiting, preempted: batch.preempted },
-        ...{ cached_tokens: batch.cachedTokens, recomputed_tokens: batch.recomputedTokens },
+        kv_usage: usage,
+        running,
+        waiting,
+        preempted: batch.preempted,
+        cached_tokens: batch.cachedTokens,
+        recomputed_tokens: batch.recomputedTokens,
       },
     };
   }

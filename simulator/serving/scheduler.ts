@@ -154,16 +154,16 @@ const BLOCK_ROUNDING = 16;
 const missing = ({ request, outputs, computed }: Sequence): number => request.promptTokens + outputs - computed;
 
 const emptyBatch = (): Batch => ({
-  ...{
-    prefillTokens: 0,
-    decodeTokens: 0,
-    decodeContext: 0,
-    prefillPairs: 0,
-    contextTokens: 0,
-    sequences: 0,
-    request: '',
-  },
-  ...{ preempted: 0, cachedTokens: 0, recomputedTokens: 0 },
+  prefillTokens: 0,
+  decodeTokens: 0,
+  decodeContext: 0,
+  prefillPairs: 0,
+  contextTokens: 0,
+  sequences: 0,
+  request: '',
+  preempted: 0,
+  cachedTokens: 0,
+  recomputedTokens: 0,
 });
 
 /** Adds tokens of a sequence to a batch; true where they are a prefill. */

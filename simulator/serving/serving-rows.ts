@@ -101,9 +101,15 @@ export class ServingRows {
 
 const LAUNCHES = (EAGER.attentionLaunches + EAGER.mlpLaunches + EAGER.allReduceLaunches) * SERVING.layers;
 
-const shapeOf = (step: number, load: Load): Omit<RowFacts, 'phase'> & { phase: string } => ({
-  ...{ step, phase: '', graph: load.graph, batch: load.batch, request: load.request },
-  ...{ prefill_tokens: load.prefillTokens, decode_tokens: load.decodeTokens, context_tokens: load.contextTokens },
+const shapeOf = (step: number, load: Load): RowFacts => ({
+  step,
+  phase: '',
+  graph: load.graph,
+  batch: load.batch,
+  prefill_tokens: load.prefillTokens,
+  decode_tokens: load.decodeTokens,
+  context_tokens: load.contextTokens,
+  request: load.request,
 });
 
 const phaseOf = ({ prefillTokens, decodeTokens }: Load): string =>

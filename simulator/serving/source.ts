@@ -6,7 +6,7 @@ import { ENGINE } from '../measured-serving.js';
 import type { CheckedOptions } from '../options.js';
 import { Random } from '../random.js';
 import { type Arrivals, ClosedArrivals, OpenArrivals } from '../requests/arrivals.js';
-import { LoggedRequests, readRequestLog } from '../requests/log.js';
+import { type LoggedRequest, LoggedRequests } from '../requests/log.js';
 import type { RequestStream } from '../requests/request.js';
 import { SyntheticRequests } from '../requests/synthetic.js';
 import type { ServingSpec } from '../scenario.js';
@@ -24,49 +24,71 @@ export interface SourceParts {
   readonly cluster: Cluster;
   readonly faults: readonly Fault[];
   readonly scale: number;
+  /** Requests to replay instead of synthetic ones. */
+  readonly log: readonly LoggedRequest[] | undefined;
   /** Which of the jobs that share the requests this is. */
   readonly engine: { readonly first: number; readonly of: number };
 }
 
-/** What a serving job works on. Throws `bad_input` where a request log cannot be read. */
-export function loadSource({ options, spec, cluster, faults, scale, engine }: SourceParts): LoadSource {
-  const { seed, steps } = options;
+/** What a serving job works on. */
+export function loadSource(parts: SourceParts): LoadSource {
+  const { options, spec, cluster, faults, scale, log, engine } = parts;
+  const { seed, steps, requestRate } = options;
   const { job, layout } = cluster;
   if (spec.load !== 'scheduled')
     return new RecordedLoad(Random.stream(seed, job, 'load'), spec, faults, scale, Math.floor(steps / 3));
-  const mix = options.requestMix ?? spec.mix ?? 'azure-conv';
-  const statistics = REQUESTS[mix];
-  const schedulers = range(layout.dp).map(
-    () =>
-      new Scheduler(
-        {
-          maxTokens: spec.chunked === false ? Number.POSITIVE_INFINITY : ENGINE.chunkTokens,
-          maxRunning: spec.maxRunning ?? ENGINE.maxRunning,
-          reserves: spec.reserves ?? false,
-        },
-        new KvCache(kvTokens(spec, faults, statistics)),
-      ),
-  );
-  const rate = options.requestRate ?? (statistics.perStep * 1e9) / (NOMINAL_STEP_NS * scale);
-  const stream = streamOf(options, job, statistics, 1e9 / (rate * layout.dp), engine);
+  const statistics = REQUESTS[options.requestMix ?? spec.mix ?? 'azure-conv'];
+  const { perStep, heldTokens } = log ? demandOfLog(log) : demandOf(statistics);
+  const rate = requestRate ?? (perStep * 1e9) / (NOMINAL_STEP_NS * scale);
+  const meanGapNs = 1e9 / (rate * layout.dp);
+  const stream = log
+    ? new LoggedRequests(log, meanGapNs, engine)
+    : new SyntheticRequests(Random.stream(seed, job, 'requests'), statistics, meanGapNs);
+  const kvTokens = kvTokensOf(spec, faults, heldTokens);
   return new ScheduledLoad({
-    ...{ schedulers, faults, scale },
+    schedulers: range(layout.dp).map(() => schedulerOf(spec, kvTokens)),
     arrivals: arrivalsOf(stream, spec, faults, layout.dp),
     router: new Router(Random.stream(seed, job, 'router'), spec.routing, faults, layout.tp),
     random: Random.stream(seed, job, 'long prompts'),
+    faults,
+    scale,
   });
 }
 
-function streamOf(
-  { seed, requestLog }: CheckedOptions,
-  job: string,
-  statistics: RequestStatistics,
-  meanGapNs: number,
-  engine: SourceParts['engine'],
-): RequestStream {
-  if (requestLog !== undefined) return new LoggedRequests(readRequestLog(requestLog), meanGapNs, engine);
-  return new SyntheticRequests(Random.stream(seed, job, 'requests'), statistics, meanGapNs);
+function schedulerOf({ chunked, maxRunning, reserves }: ServingSpec, kvTokens: number): Scheduler {
+  const options = {
+    maxTokens: chunked === false ? Number.POSITIVE_INFINITY : ENGINE.chunkTokens,
+    maxRunning: maxRunning ?? ENGINE.maxRunning,
+    reserves: reserves ?? false,
+  };
+  return new Scheduler(options, new KvCache(kvTokens));
 }
+
+/** What requests ask of an engine. */
+interface Demand {
+  /** How many come in a nominal decode step. */
+  readonly perStep: number;
+  /** KV entries that a running one holds on average: its prompt and half its answer. */
+  readonly heldTokens: number;
+}
+
+function demandOf({ promptLog, promptSpread, outputLog, outputSpread, perStep }: RequestStatistics): Demand {
+  const mean = (log: number, spread: number): number => Math.exp(log + spread ** 2 / 2);
+  return { perStep, heldTokens: mean(promptLog, promptSpread) + mean(outputLog, outputSpread) / 2 };
+}
+
+function demandOfLog(log: readonly LoggedRequest[]): Demand {
+  const mean = (of: (request: LoggedRequest) => number): number =>
+    log.reduce((sum, request) => sum + of(request), 0) / log.length;
+  const prompt = mean(({ promptTokens }) => promptTokens);
+  return {
+    perStep: PROMPT_TOKENS_PER_STEP / prompt,
+    heldTokens: prompt + mean(({ outputTokens }) => outputTokens) / 2,
+  };
+}
+
+/** What the synthetic requests like azure-conv bring. */
+const PROMPT_TOKENS_PER_STEP = 50;
 
 function arrivalsOf(
   stream: RequestStream,
@@ -86,15 +108,9 @@ const FEW_CLIENTS = 0.3;
 const KV_HEADROOM = 1.3;
 
 /** Size of a replica's cache: ample, just as large as the load needs, or too small for it. */
-function kvTokens(spec: ServingSpec, faults: readonly Fault[], statistics: RequestStatistics): number {
-  const needed = (spec.concurrency ?? 0) * heldTokens(statistics);
+function kvTokensOf(spec: ServingSpec, faults: readonly Fault[], heldTokens: number): number {
+  const needed = (spec.concurrency ?? 0) * heldTokens;
   const fault = faults.find(({ effect }) => effect === 'kv');
   if (fault) return (KV_HEADROOM * needed) / (1 + fault.strength);
   return spec.tightKv ? needed : ENGINE.kvTokens;
-}
-
-/** KV entries that a running request holds on average: its prompt and half its answer. */
-function heldTokens({ promptLog, promptSpread, outputLog, outputSpread }: RequestStatistics): number {
-  const mean = (log: number, spread: number): number => Math.exp(log + spread ** 2 / 2);
-  return mean(promptLog, promptSpread) + mean(outputLog, outputSpread) / 2;
 }

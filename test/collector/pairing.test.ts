@@ -256,8 +256,11 @@ describe('phases that are open', needsAddon, () => {
     pipeline.drain(new DrainBuffers(), 1000, 1);
     assert.deepEqual(shown(pipeline, us(4)), []);
     assert.equal(pipeline.takeQuiet(999), undefined);
-    // An engine that idles within its step: what there is of the step is told once.
-    assert.equal(pipeline.takeQuiet(1000)?.number, 3);
+    // An engine that idles within its step: what there is of the step is told once, its host phases too.
+    segment.mark(load, us(30), us(40), { thread: 2 });
+    pipeline.drain(new DrainBuffers(), 1000, 1);
+    const quiet = pipeline.takeQuiet(1000);
+    assert.deepEqual([quiet?.number, quiet?.facts[0]?.host.length], [3, 1]);
     assert.equal(pipeline.takeQuiet(1000), undefined);
     segment.close();
   });

@@ -45,8 +45,9 @@ def events_of(run):
     """Names of the operators that `run()` executes, in the order in which they start."""
     with profile(activities=[ProfilerActivity.CPU]) as trace:
         run()
-    events = sorted((event for event in trace.events()), key=lambda event: event.time_range.start)
-    return [event.name for event in events]
+    # Some releases record an operator once more for each layer of dispatch.
+    events = [event for event in trace.events() if event.cpu_parent is None or event.cpu_parent.name != event.name]
+    return [event.name for event in sorted(events, key=lambda event: event.time_range.start)]
 
 
 def test_kernels_run_inside_the_borders_of_their_phase(hook):
@@ -169,6 +170,7 @@ def test_own_phases_and_steps_inside_a_compiled_region_do_not_break_it(hook):
     assert torch.equal(torch.compile(work, fullgraph=True)(torch.ones(2)), torch.full((2,), 2.0))
 
 
+@pytest.mark.skipif(not hasattr(torch.library, "register_vmap"), reason="this PyTorch has no batching rules for ops")
 def test_borders_pass_through_function_transforms(hook):
     hook.install(models.PROBES)
     model, x = models.Mlp(), torch.ones(3, models.WIDTH)

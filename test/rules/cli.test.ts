@@ -269,10 +269,7 @@ describe('picket analyze --rules', () => {
       ),
     });
     const text = picket(['analyze', EXCERPT, '--rules', join(folder, 'rules')]).out;
-    assert.match(
-      text,
-      /^No incident\.\n\nNot reported, as the rules say:\n {2}1 x no rule reports straggler here \(rules of content-/,
-    );
+    assert.match(text, /^No incident\.\n\nNot reported, as the rules say:\n {2}1 x no rule reports straggler here\n/);
     const json = JSON.parse(picket(['analyze', EXCERPT, '--rules', join(folder, 'rules'), '--format', 'json']).out);
     assert.equal(json.incidents.length, 0);
     assert.equal(Object.values(json.suppressed)[0], 1);

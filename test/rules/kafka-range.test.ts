@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
+import { Kafka, logLevel } from 'kafkajs';
 import { openBus } from '../../bus/open.js';
 import { publish } from '../../cli/publish.js';
 import { readKafkaRange } from '../../cli/rules/kafka-range.js';
@@ -72,5 +73,13 @@ it(
     assert.match(out, /1,280 rows, .*1 incidents, 1 of them alerts/);
     assert.match(out, /critical within, rule slow/);
     assert.match(err, /1 messages could not be read/);
+    const admin = new Kafka({ brokers, logLevel: logLevel.NOTHING }).admin();
+    await admin.connect();
+    const { groups } = await admin.listGroups();
+    await admin.disconnect();
+    assert.deepEqual(
+      groups.filter(({ groupId }) => groupId.startsWith('picket-backtest')),
+      [],
+    );
   },
 );

@@ -1,4 +1,5 @@
-import { type PhaseBatch, rowOf } from '../../protocol/phase-batch.js';
+import { int64Of } from '../../protocol/int64.js';
+import type { NameColumn, PhaseBatch } from '../../protocol/phase-batch.js';
 import { type SimulateOptions, simulate } from '../../simulator/simulate.js';
 
 /** A row with what tests look at; times in ns from the run's base. */
@@ -35,26 +36,49 @@ export interface SimulatedRow {
   readonly recomputed: number;
 }
 
-const BASE_NS = 1_770_000_000_000_000_000n;
+const BASE = int64Of(1_770_000_000_000_000_000n);
 
 export function simulatedRows(options: SimulateOptions): SimulatedRow[] {
   return [...simulate(options)].flatMap(rowsOf);
 }
 
-export function rowsOf(batch: PhaseBatch): SimulatedRow[] {
-  const { job, run, host } = batch.meta;
-  return Array.from({ length: batch.length }, (_, i) => {
-    const row = rowOf(batch, i);
-    const start = Number(BigInt(row.start_ns) - BASE_NS);
-    const dur = Number(row.dur_ns);
-    const { rank, microbatch, phase, group, tokens, graph, launches, request, count } = row;
+export function rowsOf({ meta, length, columns }: PhaseBatch): SimulatedRow[] {
+  const { job, run, host } = meta;
+  const name = ({ indices, values }: NameColumn, i: number): string => values[indices[i] as number] as string;
+  return Array.from({ length }, (_, i) => {
+    const start = columns.start_ns.since(i, BASE);
+    const dur = columns.dur_ns.number(i);
     return {
-      ...{ job, run, host, rank, microbatch, phase, group, tokens, graph, launches, request, count },
-      ...{ step: Number(row.step), seq: Number(row.seq), open: Boolean(row.open), bytes: Number(row.bytes) },
-      ...{ start, dur, end: start + dur, transfer: Number(row.transfer_ns), busy: Number(row.busy_ns) },
-      ...{ prefill: row.prefill_tokens, decode: row.decode_tokens, context: Number(row.context_tokens) },
-      ...{ usage: row.kv_usage, running: row.running, waiting: row.waiting, preempted: row.preempted },
-      ...{ cached: Number(row.cached_tokens), recomputed: Number(row.recomputed_tokens) },
+      job,
+      run,
+      host,
+      start,
+      dur,
+      end: start + dur,
+      rank: columns.rank[i] as number,
+      step: columns.step.number(i),
+      microbatch: columns.microbatch[i] as number,
+      phase: name(columns.phase, i),
+      group: name(columns.group, i),
+      request: name(columns.request, i),
+      seq: columns.seq.number(i),
+      open: columns.open[i] === 1,
+      transfer: columns.transfer_ns.number(i),
+      busy: columns.busy_ns.number(i),
+      launches: columns.launches[i] as number,
+      bytes: columns.bytes.number(i),
+      count: columns.count[i] as number,
+      tokens: columns.tokens[i] as number,
+      prefill: columns.prefill_tokens[i] as number,
+      decode: columns.decode_tokens[i] as number,
+      context: columns.context_tokens.number(i),
+      graph: columns.graph[i] as number,
+      usage: columns.kv_usage[i] as number,
+      running: columns.running[i] as number,
+      waiting: columns.waiting[i] as number,
+      preempted: columns.preempted[i] as number,
+      cached: columns.cached_tokens.number(i),
+      recomputed: columns.recomputed_tokens.number(i),
     };
   });
 }

@@ -115,6 +115,19 @@ describe('an expression rule', () => {
     assert.ok(expected.log.length >= 2);
   });
 
+  it('goes on over an edit, and is judged by the new words at the end of the next window', () => {
+    const rules = { current: rule('expr: now.step.mean_ms > 1.0, window: 4') as RuleSet };
+    const pipeline = new PartitionPipeline(rules);
+    const log: string[] = [];
+    late.forEach((batch, i) => {
+      if (i === 30) rules.current = rule('expr: now.step.mean_ms > 2.0, window: 4, annotations: {x: y}');
+      if (i === 40) rules.current = rule('expr: now.step.mean_ms > 1000.0, window: 4');
+      for (const { after } of pipeline.add(batch, { place: '', offset: BigInt(i), again: false }))
+        if (after.rule.id === 'e') log.push(`${after.timeline.at(-1)?.step} ${after.timeline.at(-1)?.event}`);
+    });
+    assert.deepEqual(log, ['3 opened', '39 resolved']);
+  });
+
   it('is resolved, with the reason, once it is gone from the rules', () => {
     const rules = { current: rule('expr: now.step.mean_ms > 1.0, window: 4') as RuleSet };
     const pipeline = new PartitionPipeline(rules);

@@ -122,6 +122,8 @@ describe('an incident under a rule', () => {
     const muted = job(`{id: a, kind: straggler, ${mute}}`).steps(12, slow);
     assert.deepEqual(muted.log, [`10 ${OPENED}`]);
     assert.deepEqual(muted.suppressed, [['rule a, mute "m"', 1]]);
+    const waited = job(`{id: a, kind: straggler, for: 5s, ${mute}}`).steps(12, slow);
+    assert.deepEqual(waited.log, [`10 ${OPENED}`], 'the wait for `for` goes on meanwhile');
     const late = 'mute: [{name: m, starts: "2026-06-01T12:00:05Z", ends: "2026-06-01T12:00:10Z"}]';
     assert.deepEqual(job(`{id: a, kind: straggler, ${late}}`).steps(8, slow).steps(1).log, [
       `0 ${OPENED}`,
@@ -192,12 +194,12 @@ describe('after a reload an incident', () => {
     );
     assert.match(
       job('{id: a, kind: straggler}').steps(2, slow).reload(excepted).log[1] as string,
-      /exception "x": old node$/,
+      /exception "x": old node \(rules of c1\)$/,
     );
     const off = ruleSet('apiVersion: picket/v1\nswitched_off: [{kind: straggler, jobs: "j*", reason: a test}]\n');
     assert.match(
       job('{id: a, kind: straggler}').steps(2, slow).reload(off).log[1] as string,
-      /switched off for the job: a test$/,
+      /switched off for the job: a test \(rules of c1\)$/,
     );
   });
 

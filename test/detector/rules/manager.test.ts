@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { LastGoodFile } from '../../../detector/rules/last-good.js';
 import { RuleManager, type RuleStatus } from '../../../detector/rules/manager.js';
@@ -54,20 +54,19 @@ function managerOf(t: TestContext, source: RuleSource, file: string, pollMs = 3_
     onChange: () => changes++,
     onAttempt: (status) => attempts.push(status),
   });
-  t.after(() => manager.close());
+  t.after(async () => {
+    await manager.close();
+    rmSync(dirname(file), { recursive: true, force: true });
+  });
   return { manager, attempts, changes: () => changes, logged };
 }
 
-function lastGoodFile(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'picket-rules-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return join(folder, 'rules.json');
-}
+const lastGoodFile = (): string => join(mkdtempSync(join(tmpdir(), 'picket-rules-')), 'rules.json');
 
 describe('the rules in force', () => {
   it('are replaced as a whole; nothing happens while nothing changes', async (t) => {
     const source = new Scripted('c1', A);
-    const { manager, changes, logged } = managerOf(t, source, lastGoodFile(t));
+    const { manager, changes, logged } = managerOf(t, source, lastGoodFile());
     await manager.start();
     const first = manager.current;
     assert.deepEqual(await manager.reload(), { state: 'unchanged', commit: 'c1', rules: 1 });
@@ -89,7 +88,7 @@ describe('the rules in force', () => {
 
   it('stay what they were when the newest are bad, and are not parsed again while these stay the same', async (t) => {
     const source = new Scripted('c1', A, B);
-    const { manager, attempts, logged } = managerOf(t, source, lastGoodFile(t));
+    const { manager, attempts, logged } = managerOf(t, source, lastGoodFile());
     await manager.start();
     source.give('c2', BAD, B);
     const outcome = await manager.reload();
@@ -109,7 +108,7 @@ describe('the rules in force', () => {
   });
 
   it('survive a restart at a bad commit', async (t) => {
-    const file = lastGoodFile(t);
+    const file = lastGoodFile();
     await managerOf(t, new Scripted('c1', A, B), file).manager.start();
     const { manager, attempts } = managerOf(t, new Scripted('c2', BAD, B), file);
     await manager.start();
@@ -124,7 +123,7 @@ describe('the rules in force', () => {
       [[], /^no rules in 0 files; check the path of the rules$/],
       [[{ path: 'x.yml', text: 'apiVersion: picket/v1\n' }], /^no rules in 1 files/],
     ] as const) {
-      const { manager } = managerOf(t, new Scripted('c1', ...texts), lastGoodFile(t));
+      const { manager } = managerOf(t, new Scripted('c1', ...texts), lastGoodFile());
       await manager.start();
       assert.match(manager.status().failure?.message as string, message);
       assert.deepEqual([manager.status().rules, manager.status().commit], [0, null]);
@@ -132,7 +131,7 @@ describe('the rules in force', () => {
   });
 
   it('do not come from a file of last good rules that is damaged', async (t) => {
-    const file = lastGoodFile(t);
+    const file = lastGoodFile();
     writeFileSync(file, '{"version":1,"commit":"c1","files":[{"path":1}]}');
     const { manager } = managerOf(t, new Scripted('c2', BAD), file);
     await manager.start();
@@ -141,7 +140,7 @@ describe('the rules in force', () => {
 
   it('stay in force while their source cannot be read', async (t) => {
     const source = new Scripted('c1', A);
-    const { manager } = managerOf(t, source, lastGoodFile(t));
+    const { manager } = managerOf(t, source, lastGoodFile());
     await manager.start();
     source.next = () => {
       throw new PicketError('bad_input', 'git fetch: could not resolve host');
@@ -154,18 +153,29 @@ describe('the rules in force', () => {
     assert.equal(manager.current.rules.length, 1);
   });
 
-  it('are looked at once by calls that overlap', async (t) => {
+  it('are looked at again for calls that come during a look: it may have read what is out of date', async (t) => {
     const source = new Scripted('c1', A);
-    const { manager } = managerOf(t, source, lastGoodFile(t));
+    const { manager } = managerOf(t, source, lastGoodFile());
     await manager.start();
+    let release = (): void => {};
+    const held = new Promise<void>((resolve) => (release = resolve));
+    source.next = async () => {
+      await held;
+      return { commit: 'c2', texts: [A] };
+    };
     const before = source.reads;
-    await Promise.all([manager.reload(), manager.reload(), manager.reload()]);
-    assert.equal(source.reads, before + 1);
+    const first = manager.reload();
+    source.give('c3', A, B);
+    const others = [manager.reload(), manager.reload()];
+    release();
+    assert.deepEqual([(await first).state, manager.current.commit], ['loaded', 'c2']);
+    assert.deepEqual(await Promise.all(others), Array(2).fill({ state: 'loaded', commit: 'c3', rules: 2 }));
+    assert.equal(source.reads, before + 2);
   });
 
   it('are polled for', async (t) => {
     const source = new Scripted('c1', A);
-    const { manager } = managerOf(t, source, lastGoodFile(t), 1);
+    const { manager } = managerOf(t, source, lastGoodFile(), 1);
     await manager.start();
     source.give('c2', A, B);
     const deadline = performance.now() + 10_000;

@@ -43,6 +43,7 @@ const MISTAKES: [what: string, text: string, said: string[]][] = [
     'apiVersion: picket/v1\ngroups:\n\t- name: g\n',
     ['r.yml:3:1: Tabs are not allowed as indentation; indent with spaces'],
   ],
+  ['a deep nest', `a: ${'['.repeat(100_000)}`, ['r.yml:1:1: is nested too deeply; write it flat']],
   [
     'a tag',
     'apiVersion: !!js/function picket/v1\n',
