@@ -1,5 +1,6 @@
 import type { Cause, IncidentKind } from '../protocol/incident.js';
 import { interpolate } from './interpolate.js';
+import { CONTENTION } from './measured.js';
 import { LARGE_MESSAGE_BYTES, SLOW_PATHS } from './measured-network.js';
 
 /** Whom it is about, in the words of an incident's subject; `groups` are all communicators that suffer. Empty: the job. */
@@ -35,6 +36,8 @@ export type Effect =
   | 'memory'
   /** Delay before the step, over the nominal step. */
   | 'host'
+  /** The same for all ranks of a host, each in its turn more or less: the longest delay, over the nominal step. */
+  | 'contention'
   /** Delay of launches all through the step, over the nominal step. */
   | 'launch'
   /** Delay of the input, over the nominal step. */
@@ -90,6 +93,13 @@ export function strengthOf(faults: readonly Fault[], effect: Effect, rank: numbe
     if (fault.effect === effect && fault.ranks.has(rank) && isActive(fault, step))
       sum += effect === 'drift' ? fault.strength * progress(fault, step) : fault.strength;
   return sum;
+}
+
+/** How late a rank's process begins a step, over the nominal step. */
+export function lateness(faults: readonly Fault[], rank: number, step: number): number {
+  const contention = strengthOf(faults, 'contention', rank, step);
+  const turn = CONTENTION[(rank + step) % CONTENTION.length] as number;
+  return strengthOf(faults, 'host', rank, step) + contention * turn;
 }
 
 /** The fault of an effect that strikes in a step, whomever it hits. */

@@ -3,19 +3,19 @@ import type { Points } from './interpolate.js';
 /*
  * What slow links do. Sources:
  *   h200-tp2   two H200 GPUs serving tensor parallel over NVLink: 32 all-reduces a step, message sizes 8 KB to 16 MB
- *   case 22    haohervchb/sglang-V100 PR 2: all-reduce of four GPUs, fallback against direct kernel, by message size
- *   case 24    NVIDIA/nccl#1453: bus bandwidth by message size
- *   case 29    NVIDIA/nccl#905, #1557: a port that flaps
+ *   sglang     haohervchb/sglang-V100 PR 2: all-reduce of four GPUs, fallback against direct kernel, by message size
+ *   nccl       NVIDIA/nccl#1453: bus bandwidth by message size
+ *   daqiri     NVIDIA/daqiri#250: pause frames
  */
 const KB = 1024;
 const MB = 1024 * KB;
 
-/** case 24: 32 MiB moves at 29.5 GB/s, 64 MiB and more at 5. */
+/** nccl: 32 MiB moves at 29.5 GB/s, 64 MiB and more at 5. */
 export const LARGE_MESSAGE_BYTES = 64 * MB;
 
 /** Share of a slow path's strength by message size. */
 export const SLOW_PATHS: { readonly small: Points; readonly host_memory: Points } = {
-  /** case 22: the fallback costs 15.4, 15.3, 15.1, 12.4 and 7.3 us more at 4 to 128 KB, nothing at 384 KB. */
+  /** sglang: the fallback costs 15.4, 15.3, 15.1, 12.4 and 7.3 us more at 4 to 128 KB, nothing at 384 KB. */
   small: [
     [8 * KB, 1],
     [16 * KB, 0.99],
@@ -36,18 +36,17 @@ export const SLOW_PATHS: { readonly small: Points; readonly host_memory: Points 
 };
 
 export const FLAPS = {
-  /** case 29: down for 0.6 to 3 s, 14 to 17 s apart, while a step takes about a third of a second: in steps. */
+  /** Our choice: down for 0.6 to 3 s, 5 to 17 s apart, where a step takes about a third of a second; in steps. */
   minSteps: 2,
   maxSteps: 8,
   minApart: 15,
   maxApart: 50,
-  /** detection.md 4e: a burst lasts for retransmission timeouts; case 29: steps 1.9 times as long. */
 } as const;
 
 export const COUNTERS = {
-  /** case 32: 132 M pause frames since boot, none of them in this run. */
+  /** daqiri: 132 M pause frames since boot, none of them in this run. */
   lifetimePauses: 132e6,
-  /** case 32: +2.0e6 in 10 s on the side that cannot keep up. */
+  /** Our choice: what the side that cannot keep up sends. */
   pausesPerSecond: 2e5,
   /** Our choice: replays that a link with errors shows, a second. */
   replaysPerSecond: 40,

@@ -89,7 +89,7 @@ export const EAGER = {
   attentionShare: 0.335,
   mlpShare: 0.25,
   allReduceShare: 0.28,
-  /** Kernels a layer; our choice, about the 280 a token of paiml/realizar#36 (case 20) for the 16 layers. */
+  /** Kernels a layer; our choice, in the order of the 280 a token of paiml/realizar#36. */
   attentionLaunches: 7,
   mlpLaunches: 6,
   allReduceLaunches: 2,

@@ -114,7 +114,7 @@ export const EVENTS = {
   /** h200-train train_gc: 80 ms of the 362 ms step of traceml#252, every 23 steps of each rank in turn. */
   rotatingGcFactor: 0.22,
   rotatingGcSteps: 23,
-  /** intelligent-machine-learning/dlrover PR 1727 and our case 70: evaluation of 600 s, every 500 steps of 15.7 s. */
+  /** Evaluation taken for a hang (intelligent-machine-learning/dlrover PR 1727); 600 s every 500 steps of 15.7 s is our choice. */
   evaluationSteps: 500,
   evaluationFactor: 38,
   /** Loader stalls of all ranks, 2 to 13 nominal steps long (m2lines/Samudra#634: 20-47 s against 0.7-3); their rate is our choice. */
@@ -128,7 +128,7 @@ export const EVENTS = {
   restartRepeats: 10,
   /** How much more often a look-alike evaluates and saves, so that a short run holds some. */
   frequent: 6,
-  /** Largest difference of healthy stages, detection.md 4f: 1.045. */
+  /** Stages of healthy jobs in ByteDance-Seed/StragglerAnalysis: the slowest takes up to 1.045 times the median. */
   stageSpread: 0.045,
 } as const;
 
@@ -138,12 +138,18 @@ export const EXPERTS = {
   share: 0.4,
   /** Dispatch or combine of a microbatch over its nominal forward or backward. */
   exchangeShare: 0.06,
-  /** deepseek-ai/DeepEP#343 as in case 33: tokens of balanced ranks +-2 %. */
+  /** Tokens of balanced ranks: +-2 %, our choice. */
   spread: 0.02,
-  /** case 33: hot experts on 2 of a host's 8 GPUs. */
+  /** Hot experts on 2 of 8 GPUs, after deepseek-ai/DeepEP#343: even over the nodes, uneven within them. */
   hotShare: 0.25,
   topK: 8,
 } as const;
+
+/**
+ * Host preparation of eight ranks whose threads share cores, over the longest: after NVIDIA/srt-slurm PR 332, where it
+ * takes 35 to 56 ms and two ranks stay fast.
+ */
+export const CONTENTION = [0.93, 0.86, 0.01, 1, 0.63, 0.01, 0.79, 0.89] as const;
 
 /** Share of a compute phase that memory bandwidth binds (norms, activations, elementwise); our choice. */
 export const MEMORY_BOUND_SHARE = 0.3;

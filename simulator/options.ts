@@ -84,7 +84,14 @@ export function checkOptions(options: SimulateOptions): CheckedOptions {
   return { ...checked, scenario, name };
 }
 
-const RANK_TARGETS: ReadonlySet<Target | undefined> = new Set<Target>(['rank', 'link', 'nic', 'host', 'group']);
+const RANK_TARGETS: ReadonlySet<Target | undefined> = new Set<Target>([
+  'rank',
+  'machine',
+  'link',
+  'nic',
+  'host',
+  'group',
+]);
 const training = ({ workload }: Scenario): boolean => workload === 'training';
 const scheduled = (scenario: Scenario): boolean => scenario.workload === 'serving' && scenario.load === 'scheduled';
 const faulty = ({ fault }: Scenario): boolean => fault !== undefined;

@@ -65,6 +65,11 @@ export function placeFault(spec: FaultSpec, choice: FaultChoice, clusters: reado
 
 const PLACES: Readonly<Record<Target, (cluster: Cluster, rank: number, choice: FaultChoice) => Place>> = {
   rank: (_, rank) => ({ ranks: [rank], subject: { ranks: [rank] } }),
+  machine: (cluster, rank) => {
+    const host = cluster.hostOf(rank);
+    const ranks = cluster.ranksOfHost(host);
+    return { ranks, subject: { hosts: [host], ranks } };
+  },
   job: (cluster) => ({ ranks: range(cluster.size), subject: {} }),
   stage: (cluster, _, choice) => {
     const { pp } = cluster.layout;

@@ -53,24 +53,21 @@ export function planOf(options: SimulateOptions): Plan {
 const engines = (scenario: Scenario): boolean => scenario.workload === 'serving' && !scenario.lockstep;
 
 function attemptsOf(options: CheckedOptions): Attempt[] {
-  const { scenario, steps } = options;
-  const { fault, restarts, workload } = scenario;
-  const length = fault?.restarts
-    ? onsetOf(options, fault)
-    : restarts === 'once'
-      ? Math.ceil(steps / 2)
-      : EVENTS.restartSteps;
-  if (!(fault?.restarts || restarts)) return [{ run: '1', first: 0, steps }];
-  const attempts: Attempt[] = [];
   let first = 0;
-  for (let done = 0; done < steps; ) {
-    const last = attempts.length === 1 && restarts !== 'often';
-    const taken = last ? steps - done : Math.min(length, steps - done);
-    if (taken > 0) attempts.push({ run: String(attempts.length + 1), first, steps: taken });
-    done += taken;
-    first = workload === 'serving' ? 0 : Math.max(0, first + taken - EVENTS.restartRepeats);
-  }
-  return attempts;
+  return attemptLengths(options).map((steps, i) => {
+    const attempt = { run: String(i + 1), first, steps };
+    first = options.scenario.workload === 'serving' ? 0 : Math.max(0, first + steps - EVENTS.restartRepeats);
+    return attempt;
+  });
+}
+
+function attemptLengths(options: CheckedOptions): number[] {
+  const { scenario, steps } = options;
+  const { fault, restarts } = scenario;
+  const before = fault?.restarts ? onsetOf(options, fault) : Math.ceil(steps / 2);
+  if (fault?.restarts || (restarts === 'once' && steps > 1)) return [before, steps - before];
+  const most = restarts === 'often' ? EVENTS.restartSteps : steps;
+  return range(Math.ceil(steps / most)).map((i) => Math.min(most, steps - i * most));
 }
 
 function layoutOf(options: CheckedOptions): Layout {
@@ -99,7 +96,7 @@ function layoutOf(options: CheckedOptions): Layout {
 function checkWaits({ workload, fault, ...scenario }: Scenario, { dp, tp }: Layout): void {
   if (workload !== 'serving' || !fault) return;
   const lockstep = 'lockstep' in scenario;
-  if (['rank', 'link'].includes(fault.target) && tp < 2)
+  if (['rank', 'machine', 'link'].includes(fault.target) && tp < 2)
     throw bad('layout.tp', 'ranks that share nothing cannot wait for each other', 'use an even number of ranks');
   if (lockstep && dp < 2) throw bad('layout.dp', 'this scenario needs at least 2 replicas', 'give dp of 2 or more');
 }

@@ -3,10 +3,10 @@ import type { Effect, MessageSizes } from './faults.js';
 import type { RequestMix } from './requests/request.js';
 
 /**
- * What a fault hits: a rank; a pipeline stage; the job; a GPU's NVLink; a host's NIC; all NICs of a host; one
- * communicator of several hosts; some data parallel replicas; the ranks that hold hot experts.
+ * What a fault hits: a rank; all ranks of a host; a pipeline stage; the job; a GPU's NVLink; a host's NIC; all NICs of a
+ * host; one communicator of several hosts; some data parallel replicas; the ranks that hold hot experts.
  */
-export type Target = 'rank' | 'stage' | 'job' | 'link' | 'nic' | 'host' | 'group' | 'replicas' | 'experts';
+export type Target = 'rank' | 'machine' | 'stage' | 'job' | 'link' | 'nic' | 'host' | 'group' | 'replicas' | 'experts';
 
 export interface FaultSpec {
   readonly kind: IncidentKind;

@@ -2,6 +2,7 @@ import { lateness } from '../pipeline/collectives.js';
 import { type BySlot, ownWork, type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import { type JobTopology, slotsByStage } from '../pipeline/topology.js';
 import { ALARM, accumulate, type Cusum, lostShare, newCusum, onsetOf } from '../reference/cusum.js';
+import { servingTokens } from '../reference/decode-past.js';
 import { NOISE_SLOTS, type Noise, newNoise, observeNoise, renewNoise } from '../reference/noise.js';
 import { lowerMedian } from '../reference/statistics.js';
 import { adjustOffset, expected, newWorkModel, refit, takeSample, type WorkModel } from '../reference/work-model.js';
@@ -53,6 +54,8 @@ export interface StragglerState {
 
 /** Weight of the newest step in the running mean that decides whether it is over. */
 const RECENT_RATE = 0.1;
+/** Ranks of one engine work on the same tokens. */
+const SAME_BATCH = 1.05;
 /** Ranks whose onsets lie so few steps apart, with one cause, are one incident. */
 const SAME_ONSET_STEPS = 8;
 /** Samples a step that a model takes: pooled over ranks, so that one step of a large job does not fill it. */
@@ -62,8 +65,20 @@ function step(state: StragglerState, window: JobWindow, { straggler: { min_effec
   const { topology } = window;
   const view = window.views.at(-1) as StepView;
   // The first step of a run compiles, warms up and allocates; a launch-bound step measures launches, not ranks.
-  if (++state.steps > 1 && !view.launchBound && topology.ranks.length > 1) judge(state, window, view, min_effect);
+  const judged = ++state.steps > 1 && !view.launchBound && !hasOwnBatches(view);
+  if (judged && topology.ranks.length > 1) judge(state, window, view, min_effect);
   return state.episodes.map((episode) => findingOf(episode, window));
+}
+
+/** Replicas of a serving engine, each with its own batch: how long one should take depends on contexts nobody compares. */
+function hasOwnBatches(view: StepView): boolean {
+  if (servingTokens(view) === undefined) return false;
+  let [least, most] = [Number.POSITIVE_INFINITY, 0];
+  for (const tokens of view.tokens) {
+    if (tokens < least) least = tokens;
+    if (tokens > most) most = tokens;
+  }
+  return most > SAME_BATCH * least;
 }
 
 function judge(state: StragglerState, window: JobWindow, view: StepView, minEffect: number): void {
@@ -176,8 +191,9 @@ function begin(state: StragglerState, window: JobWindow, minEffect: number): voi
     const { cause } = attribute(window, slot, onset);
     const near = (step: number): boolean => Math.abs(step - onset) <= SAME_ONSET_STEPS;
     const known = state.episodes.find((episode) => episode.cause === cause && near(episode.onsetStep));
+    if (state.episodes.some((episode) => episode.slots.includes(slot))) continue;
     if (known) known.slots.push(slot);
-    else if (!state.episodes.some((episode) => episode.slots.includes(slot))) {
+    else {
       const likely = losing(state, ALARM / 2, minEffect).filter((other) => near(onsetOf(state.cusums[other] as Cusum)));
       const slots = likely.filter((other) => other === slot || attribute(window, other, onset).cause === cause);
       const { lost, time, steps } = cusum;

@@ -175,7 +175,7 @@ function addTokens(totals: Totals, source: JobBatch, i: number, slot: number, ph
   const { columns } = source.batch;
   const served = Math.max(columns.prefill_tokens[i] as number, 0) + Math.max(columns.decode_tokens[i] as number, 0);
   let tokens = served;
-  if (served > 0) totals.launchBound ||= columns.graph[i] === 0 && columns.busy_ns.number(i) < 0;
+  if (served > 0) totals.launchBound ||= columns.graph[i] === 0;
   else {
     const trained = columns.tokens[i] as number;
     if (trained < 0) return;

@@ -53,7 +53,7 @@ export interface StepView {
   /** CUDA graph bucket: 0 eager, -1 unknown. */
   readonly graph: BySlot;
   readonly microbatches: BySlot;
-  /** A serving step launched kernel by kernel whose GPU time is unknown: its compute phases measure launch gaps. */
+  /** A serving step launched kernel by kernel: what its phases and collectives take, and on which rank, is how it was launched. */
   readonly launchBound: boolean;
   /** Tokens by phase, where rows say: experts get others than attention. */
   readonly phaseTokens: ReadonlyMap<string, BySlot>;

@@ -11,7 +11,7 @@ const network = (kind: FaultSpec['kind'], target: FaultSpec['target'], strength:
 /** The recorded path through host memory: all-reduces of 256 KB take 3.4 times as long. */
 const nvlinkOff: FaultSpec = { ...network('nvlink_stall', 'link', 2.4), sizes: 'host_memory', always: true };
 
-/** haohervchb/sglang-V100 PR 2 as in case 22: 15 us more for a small message that takes 10. */
+/** haohervchb/sglang-V100 PR 2: 15 us more for a small message that takes 10. */
 const slowPath: FaultSpec = {
   ...network('tp_slow_path', 'link', 1.5),
   cause: 'configuration',

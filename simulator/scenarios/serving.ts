@@ -27,6 +27,13 @@ export const SERVING_FAULTS: Readonly<Record<string, Scenario>> = {
     // A process that sleeps 4 ms before each launch of a 2.2 ms step, as recorded on H200.
     fault: { kind: 'straggler', cause: 'host', effect: 'host', target: 'rank', strength: 1.8 },
   },
+  'serving-straggler-contention': {
+    ...decodes,
+    summary:
+      "tensor parallel decoding; the processes of the host get in each other's way, so that all are late in turn",
+    // NVIDIA/srt-slurm PR 332: decode steps of 70 ms instead of 14.
+    fault: { kind: 'straggler', cause: 'host', effect: 'contention', target: 'machine', strength: 4 },
+  },
   'serving-straggler-launch': {
     ...decodes,
     summary: "tensor parallel decoding; one rank's process launches late all through the step",

@@ -43,6 +43,11 @@ export const TRAINING_FAULTS: Readonly<Record<string, Scenario>> = {
     workload: 'training',
     fault: straggler('host'),
   },
+  'straggler-contention': {
+    summary: "training; the processes of one host get in each other's way, so that all are late in turn",
+    workload: 'training',
+    fault: { kind: 'straggler', cause: 'host', effect: 'contention', target: 'machine', strength: 0.5 },
+  },
   'straggler-data': {
     summary: "training; one rank's input is late",
     workload: 'training',
@@ -87,7 +92,7 @@ export const TRAINING_FAULTS: Readonly<Record<string, Scenario>> = {
     summary: 'training with expert parallelism; the experts of some ranks get most tokens',
     workload: 'training',
     experts: true,
-    // deepseek-ai/DeepEP#343 as in case 33: 2,900 tokens on two of eight GPUs, 399 on the others.
+    // deepseek-ai/DeepEP#343: twice as slow as balanced.
     fault: uneven('experts', 1.8, 'experts'),
   },
   'step-drift': { summary: 'training; all ranks get slower and slower', workload: 'training', fault: drift },

@@ -1,7 +1,7 @@
 import { KIND } from '../../protocol/vocabulary.js';
 import type { Cluster } from '../cluster.js';
 import { dataGroup, tensorGroup } from '../communicators.js';
-import { activeFault, type Fault, strengthOf } from '../faults.js';
+import { activeFault, type Fault, lateness } from '../faults.js';
 import { EVENTS, NOISE } from '../measured.js';
 import { ENGINE, SERVING } from '../measured-serving.js';
 import type { Traffic } from '../network/traffic.js';
@@ -114,7 +114,7 @@ export class Serving {
     const paused = pauses ? this.#pauses.below(cluster.size) : -1;
     for (const [rank, random] of this.#random.entries()) {
       const begin = this.#free[rank] as number;
-      const late = strengthOf(faults, 'host', rank, step) * NOMINAL_STEP_NS * scale;
+      const late = lateness(faults, rank, step) * NOMINAL_STEP_NS * scale;
       const hangs = hang?.onset === step && hang.ranks.has(rank) ? hangSeconds * 1e9 : 0;
       const pause = rank === paused ? SERVING.pauseNs : 0;
       const gap = SERVING.hostGapNs * Math.exp(SERVING.hostGapSpread * random.normal()) + late + pause + hangs;

@@ -1,5 +1,5 @@
 import { KIND } from '../../protocol/vocabulary.js';
-import { strengthOf } from '../faults.js';
+import { lateness, strengthOf } from '../faults.js';
 import { EVENTS, TRAINING } from '../measured.js';
 import type { TrainingContext } from './context.js';
 
@@ -7,7 +7,7 @@ import type { TrainingContext } from './context.js';
 export function prepare({ cluster, noise, events, faults, rows, free, step, durations }: TrainingContext): void {
   const { stepNs, dataloadNs } = durations;
   for (let rank = 0; rank < cluster.size; rank++) {
-    const late = strengthOf(faults, 'host', rank, step) + events.collection(rank, step);
+    const late = lateness(faults, rank, step) + events.collection(rank, step);
     const gap = TRAINING.hostGapNs * noise.host(rank) + noise.pauseNs(rank) + late * stepNs;
     const stall = strengthOf(faults, 'data', rank, step) + events.loaderStall;
     const input = dataloadNs * noise.host(rank) + stall * stepNs;

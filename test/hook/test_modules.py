@@ -9,6 +9,8 @@ import picket_hook
 
 import models
 
+TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
+
 
 def tokens():
     return torch.arange(8).reshape(1, 8)
@@ -73,7 +75,7 @@ def test_an_exception_of_the_engine_passes_and_ends_the_phase(hook):
     assert hook.read().names() == ["+attention", "-attention"]
 
 
-def test_a_probed_module_can_be_scripted_traced_exported_and_copied(hook):
+def test_a_probed_module_can_be_scripted_traced_and_copied(hook):
     model = models.Mlp()
     x = torch.ones(2, models.WIDTH)
     expected = model(x)
@@ -83,7 +85,16 @@ def test_a_probed_module_can_be_scripted_traced_exported_and_copied(hook):
         torch.jit.script(model),
         torch.jit.trace(model, x),
         torch.fx.symbolic_trace(model),
-        torch.export.export(model, (x,)).module(),
         pickle.loads(pickle.dumps(copy.deepcopy(model))),
     ):
         assert torch.equal(other(x), expected)
+
+
+@pytest.mark.skipif(TORCH < (2, 7), reason="in 2.4 an export makes later compilations run composite operators twice")
+def test_a_probed_module_can_be_exported(hook):
+    model = models.Mlp()
+    x = torch.ones(2, models.WIDTH)
+    expected = model(x)
+    hook.install(models.PROBES)
+    picket_hook.attach(model)
+    assert torch.equal(torch.export.export(model, (x,)).module()(x), expected)

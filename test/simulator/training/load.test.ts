@@ -192,3 +192,21 @@ test('a larger model takes longer in all its phases alike', () => {
   for (const phase of ['forward', 'backward', 'reduce_scatter', 'optimizer', 'dataload'])
     near(ratio(phase), ratio('forward'), 0.1, phase);
 });
+
+test('processes that contend are late in turn: up to the strength, a different one each step, on one host only', () => {
+  const options = { ...run, scenario: 'straggler-contention', gpusPerHost: 4, rank: 5, onset: 20, strength: 0.5 };
+  assert.deepEqual(truth(options)[0]?.subject, { hosts: ['node-0001'], ranks: [4, 5, 6, 7] });
+  const gaps = of(settled(options), 'host_gap').filter((row) => row.step >= 20 && row.step < 52);
+  const late = (row: SimulatedRow): boolean => row.dur > 0.2 * STEP_NS;
+  for (const row of gaps)
+    if (row.rank < 4) assert.ok(row.dur < 0.01 * STEP_NS || row.dur > 0.08e9, 'a collection at most');
+  for (const rank of [4, 5, 6, 7]) {
+    const own = gaps.filter((row) => row.rank === rank);
+    near(own.filter(late).length / own.length, 6 / 8, 0.1, 'late steps');
+    near(Math.max(...own.map((row) => row.dur)), 0.5 * STEP_NS, 0.05, 'longest');
+  }
+  const latest = [...groupBy(gaps, (row) => row.step).values()].map((rows) =>
+    rows.reduce((a, b) => (b.dur > a.dur ? b : a)),
+  );
+  assert.equal(new Set(latest.map((row) => row.rank)).size, 4);
+});
