@@ -69,7 +69,7 @@ export class Recorder implements ConsumerHandler {
 
 export const textOf = (record: BusRecord): string => Buffer.from(record.value).toString();
 
-const DEADLINE_MS = 60_000;
+const DEADLINE_MS = 240_000;
 
 /** The promise, or an error that names what was waited for. */
 export async function within<T>(promise: Promise<T>, what: string): Promise<T> {
