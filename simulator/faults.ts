@@ -24,7 +24,7 @@ export interface Truth {
   readonly onset_step: number;
   /** First step without it, where it ends within the run. */
   readonly end_step?: number;
-  /** See the scenario. */
+  /** See Effect. */
   readonly strength: number;
 }
 

@@ -18,7 +18,7 @@ const Options = z.strictObject({
   /** Of each job. */
   steps: count,
   seed: z.int(),
-  /** See the effect of the scenario's fault in EFFECTS. Default: the scenario's. */
+  /** What it means: see Effect, by the scenario's fault. Default: the scenario's. */
   strength: z.number().positive().optional(),
   /** First faulty step. Default: after a third of the run; 0 for what is wrong from the start. */
   onset: z.int().nonnegative().optional(),

@@ -3,6 +3,7 @@ import type { PhaseBatch } from '../../protocol/phase-batch.js';
 import { BLOCKING_OPS } from '../../protocol/vocabulary.js';
 import { lowerMedian } from '../reference/statistics.js';
 import { type JobBatch, StepRows } from './step-rows.js';
+import { SERVING_FACTS } from './step-view.js';
 import { internName, internPhase, type JobTopology, mergeMeta, slotOf } from './topology.js';
 
 /**
@@ -211,6 +212,7 @@ function internBatch(batch: PhaseBatch, topology: JobTopology): JobBatch {
   return {
     batch,
     blocking: Uint8Array.from(op.values, (name) => (BLOCKING_OPS.has(name) ? 1 : 0)),
+    facts: SERVING_FACTS.map((name) => batch.columns[name]),
     namesPorts: [...nic.values, ...link.values].some((name) => name !== ''),
     phaseIds: Int32Array.from(phase.values, (name) => internPhase(topology, name)),
     groupIds: Int32Array.from(group.values, (name) => internName(topology.groupNames, name)),

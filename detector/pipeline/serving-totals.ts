@@ -32,18 +32,27 @@ export const newServingTotals = (n: number): ServingTotals => ({
 const own = (values: BySlot): BySlot => (values === nothing ? values.slice() : values);
 
 /** Every row of a step repeats what the step works on: the largest known value counts. */
-export function addServing(totals: ServingTotals, { batch: { columns } }: JobBatch, i: number, slot: number): void {
-  for (const name of SERVING_FACTS) {
-    const column = columns[name];
+export function addServing(
+  totals: ServingTotals,
+  { batch: { columns }, facts }: JobBatch,
+  i: number,
+  slot: number,
+): void {
+  for (let k = 0; k < facts.length; k++) {
+    const column = facts[k] as JobBatch['facts'][number];
     const value = column instanceof Int64Column ? column.number(i) : (column[i] as number);
-    if (!(value >= 0) || value <= (totals.facts[name][slot] as number)) continue;
-    totals.facts[name] = own(totals.facts[name]);
-    totals.facts[name][slot] = value;
+    if (value >= 0) noteFact(totals, SERVING_FACTS[k] as ServingFact, slot, value);
   }
   const request = columns.request.values[columns.request.indices[i] as number];
   if (!request) return;
   const tokens = Math.max(0, columns.prefill_tokens[i] as number);
   totals.requests.set(request, Math.max(totals.requests.get(request) ?? 0, tokens));
+}
+
+function noteFact(totals: ServingTotals, name: ServingFact, slot: number, value: number): void {
+  if (value <= (totals.facts[name][slot] as number)) return;
+  totals.facts[name] = own(totals.facts[name]);
+  totals.facts[name][slot] = value;
 }
 
 export function addLaunches(

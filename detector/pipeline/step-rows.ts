@@ -1,3 +1,4 @@
+import type { Int64Column } from '../../protocol/int64.js';
 import type { PhaseBatch } from '../../protocol/phase-batch.js';
 
 /** A message whose dictionary ids have been mapped to ids that hold for the whole job. */
@@ -9,6 +10,8 @@ export interface JobBatch {
   readonly blocking: Uint8Array;
   /** Some row names a NIC or link. */
   readonly namesPorts: boolean;
+  /** Columns of SERVING_FACTS, in its order, looked up once a message. */
+  readonly facts: readonly (Int32Array | Float32Array | Int64Column)[];
 }
 
 /**
