@@ -31,6 +31,8 @@
  *     identity  | sequence = low 32 of n+1  | type |  0  |  lane  | phase |
  * The record is visible when `sequence` is the expected one AND `lap` agrees: both words carry the number, so that a
  * 16-byte store seen in halves, in whichever order, is "not yet there", and no fence instruction is needed on the GPU.
+ * A writer on the host first moves identity from any older value to its own with PICKET_FENCE_BUSY; one that finds the
+ * slot busy or newer drops its own record, because a thread preempted for four laps would match a later `lap`.
  * A higher sequence than expected means overwritten: the reader counts the difference. A claimed record that stays
  * invisible for a second while later ones are there counts as lost. received + lost = written, always.
  *
@@ -65,6 +67,7 @@
 #define PICKET_FENCE_PHASE_BITS 16
 #define PICKET_FENCE_LANE_SHIFT 16
 #define PICKET_FENCE_LANE_BITS 12 /* a lane is one stream, eager or captured: begins and ends nest within a lane */
+#define PICKET_FENCE_BUSY (1u << 28) /* a host writer is filling the slot; never set by a GPU */
 #define PICKET_FENCE_TYPE_SHIFT 30
 #define PICKET_FENCE_BEGIN 0
 #define PICKET_FENCE_END 1

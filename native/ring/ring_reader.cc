@@ -1,6 +1,7 @@
 #include "ring_reader.h"
 
 #include "atomics.h"
+#include "ring_writer.h"
 
 namespace picket {
 namespace {
@@ -24,9 +25,9 @@ RingReader::RingReader(Segment* segment)
 RingReader::Look RingReader::look_fence(uint64_t number, uint64_t* time, uint32_t* id) const {
   const picket_fence_record* slot = segment_->fences() + (number & (fence_capacity_ - 1));
   uint64_t identity = load_acquire(&slot->identity);
-  int32_t ahead = int32_t(uint32_t(identity >> PICKET_FENCE_SEQUENCE_SHIFT) - uint32_t(number + 1));
+  int32_t ahead = fence_ahead(identity, number);
   if (ahead > 0) return {Slot::kOvertaken, uint64_t(ahead)};
-  if (ahead < 0) return {Slot::kMissing};
+  if (ahead < 0 || identity & PICKET_FENCE_BUSY) return {Slot::kMissing};
   uint64_t stamp = load_acquire(&slot->stamp);
   // Overwritten or half-written between the two loads: the next look tells.
   if (load_relaxed(&slot->identity) != identity) return {Slot::kMissing};

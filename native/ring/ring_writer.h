@@ -16,6 +16,10 @@ inline uint64_t fence_stamp(uint64_t time_ns, uint64_t number, unsigned capacity
 inline uint64_t fence_identity(uint32_t id, uint64_t number) {
   return id | (number + 1) << PICKET_FENCE_SEQUENCE_SHIFT;
 }
+// By how many records the slot's owner is later than record `number`; negative when it is earlier.
+inline int32_t fence_ahead(uint64_t identity, uint64_t number) {
+  return int32_t(uint32_t(identity >> PICKET_FENCE_SEQUENCE_SHIFT) - uint32_t(number + 1));
+}
 inline uint32_t fence_id(uint32_t type, uint32_t lane, uint32_t phase) {
   return type << PICKET_FENCE_TYPE_SHIFT | lane << PICKET_FENCE_LANE_SHIFT | phase;
 }
@@ -27,8 +31,16 @@ inline void write_fences(picket_control* control, picket_fence_record* ring, uin
   uint64_t first = add_relaxed(&control->fence_claimed, uint64_t(count));
   for (unsigned i = 0; i < count; i++) {
     picket_fence_record* slot = ring + ((first + i) & (capacity - 1));
+    uint64_t identity = fence_identity(ids[i], first + i);
+    uint64_t current = load_relaxed(&slot->identity);
+    // A thread preempted for four laps would otherwise put its time under a later record of the same lap number.
+    if (current & PICKET_FENCE_BUSY || fence_ahead(current, first + i) > 0 ||
+        !__atomic_compare_exchange_n(&slot->identity, &current, identity | PICKET_FENCE_BUSY, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+      continue;
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     store_relaxed(&slot->stamp, fence_stamp(time_ns, first + i, log2));
-    store_release(&slot->identity, fence_identity(ids[i], first + i));
+    store_release(&slot->identity, identity);
   }
 }
 

@@ -29,7 +29,7 @@ std::unique_ptr<Segment> new_segment(const check::Directory& directory) {
 uint64_t time_of(uint32_t writer, uint32_t index) {
   return uint64_t(writer) << 48 | uint64_t(index) << 16 | (index * 7919u & 0xffff);
 }
-uint32_t id_of(uint32_t writer, uint32_t index) { return writer << 28 | index; }
+uint32_t id_of(uint32_t writer, uint32_t index) { return writer << 30 | index; }
 
 void write_fence(Segment& segment, uint32_t writer, uint32_t index) {
   uint32_t id = id_of(writer, index);
@@ -50,7 +50,7 @@ struct Tally {
 };
 
 void check_record(Tally& tally, uint64_t time, uint32_t id) {
-  uint32_t writer = id >> 28, index = id & 0xfffffff;
+  uint32_t writer = id >> 30, index = id & 0xfffffff;
   CHECK(writer < kWriters);
   CHECK_EQ(time, time_of(writer, index));
   CHECK(index >= tally.next[writer]);  // one writer's records keep their order
@@ -72,7 +72,7 @@ void drain_hosts(RingReader& reader, Tally& tally, uint64_t now, bool final) {
   Drained drained = reader.drain_hosts(records, 32, now, final);
   for (uint32_t i = 0; i < drained.count; i++) {
     check_record(tally, records[i].time_ns, records[i].thread);
-    uint8_t expected = uint8_t((records[i].thread & 0xfffffff) + (records[i].thread >> 28));
+    uint8_t expected = uint8_t((records[i].thread & 0xfffffff) + (records[i].thread >> 30));
     for (uint8_t byte : records[i].payload.bytes) CHECK_EQ(byte, expected);
   }
   tally.received += drained.count;
