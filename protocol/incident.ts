@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-/** What can be wrong; DESIGN section 5 says what each means. */
+/** What can be wrong; the doc comments in detector/detectors/ say what each means. */
 export const INCIDENT_KINDS = [
   'straggler',
   'nvlink_stall',
@@ -126,7 +126,7 @@ export const Incident = z.object({
 });
 export type Incident = z.infer<typeof Incident>;
 
-/** Severity by the share of the step that is lost (DESIGN section 5); the two kinds that only inform never page. */
+/** Severity by the share of the step that is lost; the two kinds that only inform never page. */
 export function severityOf(kind: IncidentKind, stepFraction: number): Severity {
   if (kind === 'transient_stall' || kind === 'data_quality') return 'info';
   if (stepFraction >= 0.2) return 'critical';

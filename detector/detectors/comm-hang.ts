@@ -9,7 +9,7 @@ import type { Finding, JobWindow } from './finding.js';
 /**
  * A collective does not end, and who has not arrived in it.
  *
- * Signature (research/detection.md 1.2, 1.7; cases of silent jobs): a communication phase has begun and not ended for
+ * Signature (as in DLRover's xpu_timer and Mycroft, SOSP'25): a communication phase has begun and not ended for
  * three usual steps, at least a second. Of its communicator's ranks those that have not begun it are named; if all have,
  * it is the transfer that hangs and no rank is named. It is seen while it lasts, from rows that say `open`: the step it is
  * in never closes, so this does not wait for steps. Before three steps are known (first steps compile for minutes) it

@@ -9,7 +9,7 @@ import type { Detector, Finding, JobWindow } from './finding.js';
 /**
  * Transfers that are slow from the first step on, which only an expectation from outside of the run can see.
  *
- * Signature (research/detection.md 4d, 4g2): collectives take more than 1.25 x what the fleet's baseline expects of the
+ * Signature: collectives take more than 1.25 x what the fleet's baseline expects of the
  * same operation, size, number of ranks and hosts, beyond its 95 % line, in nearly all of the last steps. Where the larger
  * messages are the worse, bandwidth is missing: nvlink_stall within a host, comm_slow between hosts. Where all or only
  * the small ones suffer, a slow algorithm runs: tp_slow_path. Without a baseline nothing is said.

@@ -9,9 +9,9 @@ import type { Detector, Finding, JobWindow } from './finding.js';
 /**
  * Work that was done is done again, since its KV cache was evicted or its request preempted.
  *
- * Signature (research/detection.md 4b): the engine says so (`recomputed_tokens`, a `kv_recompute` phase), or a request
+ * Signature: the engine says so (`recomputed_tokens`, a `kv_recompute` phase), or a request
  * whose prefill was complete is prefilled again, as much as before, in a step of its own. The time lost is the repeated
- * share of the tokens of the step. Threshold 5 % (the recompute tax of vLLM under realistic pressure is 10-23 %). It takes
+ * share of the tokens of the step. Threshold 5 % (the recompute tax of vLLM under realistic pressure is 10-23 %, vLLM RFC 54644). It takes
  * two such steps, or one where the decode batch has fallen to half as well: what is recomputed cannot decode meanwhile.
  */
 export const kvRecompute: Detector<RecomputeState> = {

@@ -8,7 +8,7 @@ import type { Detector, Finding, JobWindow } from './finding.js';
 /**
  * Ranks get unequal amounts of work: sequence lengths, data or experts. No rank is at fault.
  *
- * Signature (research/detection.md 4h): among ranks that do the same kind of work the tokens differ (largest over mean
+ * Signature: among ranks that do the same kind of work the tokens differ (largest over mean
  * 1.1), and the rank that works longest is one that has most tokens. What is lost is the longest work over the mean, in
  * most of the last steps. Ranks are listed only where the same ones always have more (a router, experts), else the job.
  */

@@ -8,9 +8,9 @@ import type { Detector, Finding, JobWindow } from './finding.js';
 /**
  * Decode steps are launched kernel by kernel where CUDA graphs are expected.
  *
- * Signature (research/detection.md 4c, "no CUDA graph variant"): steps that only decode have graph 0, and either the same
- * number of tokens ran in a graph before in this job, or in the fleet (baseline), or GPU time is known and the GPU idles between many launches. Eager
- * prefills are normal. What is lost is the time over that of the graph, else the time the GPU was idle. Without one of
+ * Signature (SGLang issue 33483, StriaTrace's case 8): steps that only decode have graph 0, and either the same number
+ * of tokens ran in a graph before in this job, or in the fleet (baseline), or GPU time is known and the GPU idles between
+ * many launches. Eager prefills are normal. What is lost is the time over that of the graph, else the time the GPU was idle. Without one of
  * the two it cannot be known whether graphs would be faster, and nothing is said.
  */
 export const noCudaGraph: Detector<NoGraphState> = {
@@ -30,7 +30,7 @@ export interface NoGraphState {
 }
 
 const RULE = { window: 10, hits: 8, share: 0.1, quiet: 10 };
-/** An iteration with fewer launches is no model run kernel by kernel (measured: 280 and more, research case figures). */
+/** An iteration with fewer launches is no model run kernel by kernel (measured: 280 and more). */
 const MIN_LAUNCHES = 50;
 /** A GPU this busy has nothing to gain. */
 const MAX_BUSY = 0.7;

@@ -1,4 +1,4 @@
-/** What rules may set of a detector; the defaults are what research/detection.md and the measured noise call for. */
+/** What rules may set of a detector; where each default comes from stands in its detector's doc comment. */
 export interface DetectorParams {
   readonly straggler: {
     /** Smallest share of the step whose loss counts. */

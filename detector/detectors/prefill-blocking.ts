@@ -7,9 +7,9 @@ import type { Detector, Finding, JobWindow } from './finding.js';
 /**
  * Prefills in the batch make the requests that decode in it wait for a multiple of a decode step.
  *
- * Signature (research/detection.md 4a): a step that prefills and decodes takes more than SLOWER times what decoding the
+ * Signature: a step that prefills and decodes takes more than SLOWER times what decoding the
  * same tokens alone takes in this job; steps that decode only are as they were. Persistence: HITS of the last decoding
- * steps, losing SHARE of their time. Prefills with nobody decoding are nobody's loss. The research's threshold of 1.5 x
+ * steps, losing SHARE of their time. Prefills with nobody decoding are nobody's loss. A threshold of 1.5 x
  * holds for a service with a stated objective; without one, chunked prefill as engines are tuned (up to about 3 x) must
  * stay silent.
  */

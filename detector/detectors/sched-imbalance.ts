@@ -7,7 +7,7 @@ import type { Detector, Finding, JobWindow } from './finding.js';
 /**
  * The scheduler or router spreads requests unevenly: some data-parallel ranks have queues while others have none.
  *
- * Signature (research/detection.md 4h): requests wait on some ranks, a quarter of what a rank usually runs or more, while
+ * Signature (SGLang issue 6872, vLLM issue 36748): requests wait on some ranks, a quarter of what a rank usually runs or more, while
  * at least one rank has nothing waiting; in nearly all of the last samples and for some seconds, since a first burst goes
  * to one rank until statistics come in. What is lost is 1 - mean load / largest load.
  */

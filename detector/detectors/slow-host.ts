@@ -9,7 +9,7 @@ import type { Detector, Finding, JobWindow } from './finding.js';
 /**
  * The host side of (nearly) all ranks of one host became slow: threads not bound, CPUs taken away or throttled.
  *
- * Signature (research/detection.md 4c): host time of most ranks of a host lies far over their own past, GPU work as before.
+ * Signature: host time of most ranks of a host lies far over their own past, GPU work as before.
  * Which rank comes last changes from step to step, so that no rank can be blamed, and none is: the host is. What is lost
  * is the longest host time over what is usual. One rank alone is the straggler detector's.
  */

@@ -11,7 +11,7 @@ import type { Detector, Finding, JobWindow } from './finding.js';
  * The transfer itself became slow, not the ranks: nvlink_stall inside a host, comm_slow between hosts for good,
  * rnic_flap between hosts in bursts.
  *
- * Signature (research/detection.md 4d, 4e): the shortest duration of a communicator's collectives over its ranks, which
+ * Signature: the shortest duration of a communicator's collectives over its ranks, which
  * holds no waiting, is more than 1.11 x what the same operation and size took before in this job (its bus bandwidth below
  * 0.9; transfers of healthy steps vary by 1.5 %), and that costs 1 % of the step. Lasting: in 10 of the last 12 steps.
  * Bursts: three times the usual, at least three separate times, and in between as usual.

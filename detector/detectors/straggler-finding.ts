@@ -206,7 +206,7 @@ function summaryOf(ranks: readonly number[], episode: Episode, perStep: number, 
   return `${who} the others wait ${ms(perStep)} ms a step (${Math.round(share * 100)} %): ${CLASS_WORDS[cause]}${phase} takes ${grown} ms longer`;
 }
 
-/** Waits that match the excess within 20 % leave no other explanation (research/detection.md 4c); without waits it is a guess. */
+/** Waits that match the excess within 20 % leave no other explanation; without waits it is a guess. */
 function confidenceOf({ excess, peersWait }: Attribution): number {
   if (Number.isNaN(peersWait)) return 0.6;
   return Math.abs(peersWait - excess) <= 0.2 * excess ? 0.95 : 0.8;

@@ -13,14 +13,14 @@ import { attribute, type Episode, findingOf, newEpisode } from './straggler-find
 /**
  * One rank (or the ranks of one host) makes the others wait.
  *
- * Signature (research/detection.md 4c, 4g1 and "GPU straggler"): the rank's own work (compute, memory, data, host) is
+ * Signature: the rank's own work (compute, memory, data, host) is
  * longer than expected of it, and the others wait for it in the collectives they share by as much. The time that counts
  * is the smaller of the two, as a share of the step. Expected is what the job's own past says of that shape of work and
  * those tokens, times what has happened to all its peers together. A rank that waits has no excess of its own and
  * cannot be named; where no wait is seen although collectives are recorded, nothing is lost and nothing is named.
  *
  * Persistence: CUSUM (reference/cusum.ts) in units of the noise measured on the job itself (reference/noise.ts). Minimum
- * effect: 2 % of the step (research 4, cost gate). Over when loss and excess stay below that (`end`).
+ * effect: 2 % of the step, below which nobody acts. Over when loss and excess stay below that (`end`).
  */
 export const straggler: Detector<StragglerState> = {
   kind: 'straggler',

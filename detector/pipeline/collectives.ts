@@ -3,7 +3,7 @@ import { inOneStage, type JobTopology } from './topology.js';
 
 /**
  * Blocking collectives of one communicator in one step. Nobody can leave before the last has come, so the minimum over
- * the ranks is the transfer and the rest is waiting for others; no clock of another host is needed (research: the last
+ * the ranks is the transfer and the rest is waiting for others; no clock of another host is needed (the last
  * to arrive has the shortest kernel).
  */
 export interface CommGroup {

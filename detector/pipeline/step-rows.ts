@@ -110,7 +110,7 @@ function grown(refs: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
   return larger;
 }
 
-/** Identity of a row within its job, run and step (DESIGN section 4). */
+/** Identity of a row within its job, run and step. */
 function hashOf({ batch, phaseIds, groupIds }: JobBatch, i: number): number {
   const { columns } = batch;
   let hash = Math.imul(columns.rank[i] as number, 0x9e3779b1);

@@ -1,6 +1,6 @@
 import type { CommGroup } from './collectives.js';
 
-/** Classes of a rank's own work, the time nobody else can be blamed for; they are the causes of DESIGN section 5. */
+/** Classes of a rank's own work, the time nobody else can be blamed for; they are an incident's causes. */
 export const WORK_CLASSES = ['compute', 'memory', 'data', 'host'] as const;
 export type WorkClass = (typeof WORK_CLASSES)[number];
 

@@ -18,7 +18,7 @@ export interface Noise {
 }
 
 const CAPACITY = 1024;
-/** Equal shapes differ by 1.3 % of the work at the 99th percentile (research/detection.md section 6). */
+/** Ranks with equal shapes differ by 1.3 % of the work at the 99th percentile in public NDTimeline traces of training. */
 const FLOOR = 0.01;
 /**
  * Until the job's own noise is known: in the first seconds under load the GPUs of h200-train throttle one after the

@@ -4,7 +4,7 @@ import { median } from './statistics.js';
 /**
  * How long a rank's own work should take, learnt from the job's own past for one shape of work (pipeline stage and
  * CUDA graph bucket), pooled over its ranks: a + b x tokens where tokens vary, else the median. The affine form is
- * ResiHP's without its attention term (research/detection.md 1.5). Each rank has a small lasting offset of its own:
+ * that of ResiHP (arXiv 2605.06374) without its attention term. Each rank has a small lasting offset of its own:
  * GPUs of one host differ by 1-2 % by nature. Plain data, so that it goes into snapshots.
  */
 export interface WorkModel {

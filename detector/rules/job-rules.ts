@@ -39,7 +39,7 @@ export interface AppliedRule {
   describe(incident: Omit<Incident, 'rule'>): Incident['rule'];
 }
 
-/** Where there are no rules: every finding is reported, as DESIGN section 5 says. */
+/** Where there are no rules: every finding is reported. */
 export const BUILT_IN: JobPolicy = {
   commit: null,
   params: DEFAULT_PARAMS,
