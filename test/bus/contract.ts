@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import type { Bus, BusMessage } from '../../bus/bus.js';
+import type { Bus, BusMessage, Consumer, ConsumerHandler } from '../../bus/bus.js';
 import { partitionOf } from '../../bus/partition.js';
 import { MAX_MESSAGE_BYTES } from '../../protocol/limits.js';
 import { eventually, gate, Recorder, textOf, within } from './recorder.js';
@@ -38,7 +38,13 @@ export function busContract(name: string, skip: string | false, start: () => Pro
       await bus.createTopics([{ topic, partitions }]);
       return topic;
     };
-    const context = { bus: () => bus, log: () => log, topicOf };
+    const read = async (topic: string, handler: Handlers = {}, group = newName()) => {
+      const recorder = new Recorder(handler);
+      const consumer = await bus.consumer(group, [topic]);
+      await consumer.start(recorder);
+      return { consumer, recorder };
+    };
+    const context: Context = { bus: () => bus, log: () => log, topicOf, read };
     sending(context);
     reading(context);
     starting(context);
@@ -48,22 +54,24 @@ export function busContract(name: string, skip: string | false, start: () => Pro
   });
 }
 
+type Handlers = Partial<ConsumerHandler>;
+
 interface Context {
   bus(): Bus;
   log(): BusUnderTest;
   topicOf(partitions?: number): Promise<string>;
+  /** A consumer of the topic that has started, and what it has received. */
+  read(topic: string, handler?: Handlers, group?: string): Promise<{ consumer: Consumer; recorder: Recorder }>;
 }
 
-function sending({ bus, topicOf }: Context): void {
+function sending({ bus, topicOf, read }: Context): void {
   test('a record comes with the key, value and headers it was sent with', async () => {
     const topic = await topicOf();
     const producer = await bus().producer();
     const value = Uint8Array.from({ length: 256 }, (_, i) => i);
     const headers = { 'content-type': 'application/vnd.apache.arrow.stream', größe: '→' };
     await producer.send(topic, [{ key: 'job ü', value, headers }, message('')]);
-    const recorder = new Recorder();
-    const consumer = await bus().consumer(newName(), [topic]);
-    await consumer.start(recorder);
+    const { consumer, recorder } = await read(topic);
     await recorder.until((r) => r.records_.length === 2, 'both records');
     const [first, second] = recorder.records_.map(({ record }) => record);
     assert.deepEqual(
@@ -83,9 +91,7 @@ function sending({ bus, topicOf }: Context): void {
     const keys = ['a', 'b', 'c', 'd', 'e'];
     const sends = texts(0, 60).map((text, i) => producer.send(topic, [message(text, keys[i % keys.length])]));
     await Promise.all(sends);
-    const recorder = new Recorder();
-    const consumer = await bus().consumer(newName(), [topic]);
-    await consumer.start(recorder);
+    const { consumer, recorder } = await read(topic);
     await recorder.until((r) => r.records_.length === 60, 'all 60 records');
     for (const [k, key] of keys.entries()) {
       const own = recorder.records_.filter(({ record }) => record.key === key);
@@ -110,9 +116,7 @@ function sending({ bus, topicOf }: Context): void {
       message: /topic t-.*key "job".*8388608/,
     });
     await producer.send(topic, [sized(MAX_MESSAGE_BYTES - 200), sized(MAX_MESSAGE_BYTES - 200), message('last')]);
-    const recorder = new Recorder();
-    const consumer = await bus().consumer(newName(), [topic]);
-    await consumer.start(recorder);
+    const { consumer, recorder } = await read(topic);
     await recorder.until((r) => r.records_.length === 3, 'the three good messages');
     const sizes = recorder.records_.map(({ record }) => record.value.byteLength);
     assert.deepEqual(sizes, [MAX_MESSAGE_BYTES - 200, MAX_MESSAGE_BYTES - 200, 4]);
@@ -125,23 +129,19 @@ function sending({ bus, topicOf }: Context): void {
       { topic, partitions: 5 },
       { topic: newName(), partitions: 1 },
     ]);
-    const recorder = new Recorder();
-    const consumer = await bus().consumer(newName(), [topic]);
-    await consumer.start(recorder);
+    const { consumer, recorder } = await read(topic);
     await recorder.until((r) => r.owned.size === 2, 'two partitions');
     assert.deepEqual(recorder.assignedTo.sort(), [`${topic}/0`, `${topic}/1`]);
     await consumer.close();
   });
 }
 
-function reading({ bus, topicOf }: Context): void {
+function reading({ bus, topicOf, read }: Context): void {
   test('what is sent while a consumer reads comes in order, and the lag goes to nothing', async (t) => {
     const topic = await topicOf();
     const producer = await bus().producer();
     const hold = gate(t);
-    const recorder = new Recorder({ records: () => hold.opened });
-    const consumer = await bus().consumer(newName(), [topic]);
-    await consumer.start(recorder);
+    const { consumer, recorder } = await read(topic, { records: () => hold.opened });
     for (let i = 0; i < 10; i++) await producer.send(topic, numbered(i * 20, i * 20 + 20));
     await eventually(() => (consumer.health().lag.get(`${topic}/0`) ?? 0n) > 0n, 'a lag while the handler is busy');
     hold.open();
@@ -168,9 +168,7 @@ function reading({ bus, topicOf }: Context): void {
     const topic = await topicOf();
     const producer = await bus().producer();
     const hold = gate(t);
-    const recorder = new Recorder({ records: () => hold.opened });
-    const consumer = await bus().consumer(newName(), [topic]);
-    await consumer.start(recorder);
+    const { consumer, recorder } = await read(topic, { records: () => hold.opened });
     await producer.send(topic, numbered(0, 1));
     await recorder.until((r) => r.records_.length === 1, 'the first record');
     await producer.send(topic, numbered(1, 50));
@@ -186,15 +184,13 @@ function reading({ bus, topicOf }: Context): void {
   });
 }
 
-function starting({ bus, topicOf }: Context): void {
+function starting({ bus, topicOf, read }: Context): void {
   test('a group goes on at its committed offset, another at the earliest record', async () => {
     const topic = await topicOf();
     const producer = await bus().producer();
     await producer.send(topic, numbered(0, 10));
     const group = newName();
-    const first = new Recorder();
-    const consumer = await bus().consumer(group, [topic]);
-    await consumer.start(first);
+    const { consumer, recorder: first } = await read(topic, {}, group);
     await first.until((r) => r.records_.length === 10, 'all records');
     await consumer.commit({ topic, partition: 0 }, 6n);
     await consumer.close();
@@ -202,9 +198,7 @@ function starting({ bus, topicOf }: Context): void {
       [group, 6],
       [newName(), 0],
     ] as const) {
-      const next = new Recorder();
-      const again = await bus().consumer(of, [topic]);
-      await again.start(next);
+      const { consumer: again, recorder: next } = await read(topic, {}, of);
       await next.until((r) => r.texts.at(-1) === '9', 'the last record');
       assert.deepEqual(next.texts, texts(from, 10));
       await again.close();
@@ -217,9 +211,7 @@ function starting({ bus, topicOf }: Context): void {
     await producer.send(topic, numbered(0, 10));
     const group = newName();
     for (const start of [7n, 2n, 0n]) {
-      const recorder = new Recorder({ assigned: async () => start });
-      const consumer = await bus().consumer(group, [topic]);
-      await consumer.start(recorder);
+      const { consumer, recorder } = await read(topic, { assigned: async () => start }, group);
       await recorder.until((r) => r.texts.at(-1) === '9', 'the last record');
       assert.deepEqual(recorder.texts, texts(Number(start), 10));
       await consumer.commit({ topic, partition: 0 }, 5n);
@@ -246,7 +238,7 @@ function starting({ bus, topicOf }: Context): void {
   });
 }
 
-function resetting({ bus, log, topicOf }: Context): void {
+function resetting({ bus, log, topicOf, read }: Context): void {
   test('where retention has taken the wanted offset, reading starts at the earliest and the reset is counted', async () => {
     const topic = await topicOf();
     const producer = await bus().producer();
@@ -258,9 +250,7 @@ function resetting({ bus, log, topicOf }: Context): void {
     await consumer.close();
     await log().trim(topic, 0, 6n);
     for (const assigned of [undefined, 2n, 1000n]) {
-      const recorder = new Recorder({ assigned: async () => assigned });
-      const again = await bus().consumer(group, [topic]);
-      await again.start(recorder);
+      const { consumer: again, recorder } = await read(topic, { assigned: async () => assigned }, group);
       await recorder.until((r) => r.texts.at(-1) === '9', 'the last record');
       assert.deepEqual(recorder.texts, texts(6, 10));
       assert.equal(again.health().offsetResets, 1);
@@ -272,9 +262,7 @@ function resetting({ bus, log, topicOf }: Context): void {
     const topic = await topicOf();
     const producer = await bus().producer();
     const hold = gate(t);
-    const recorder = new Recorder({ records: () => hold.opened });
-    const consumer = await bus().consumer(newName(), [topic]);
-    await consumer.start(recorder);
+    const { consumer, recorder } = await read(topic, { records: () => hold.opened });
     await producer.send(topic, numbered(0, 1));
     await recorder.until((r) => r.records_.length === 1, 'the first record');
     for (let i = 1; i < 10; i++) await producer.send(topic, numbered(i, i + 1));
@@ -287,7 +275,7 @@ function resetting({ bus, log, topicOf }: Context): void {
   });
 }
 
-function sharing({ log, bus, topicOf }: Context): void {
+function sharing({ bus, log, topicOf }: Context): void {
   test('consumers of a group share the partitions, one that comes or goes loses no record', async () => {
     const topic = await topicOf(4);
     const producer = await bus().producer();
@@ -342,21 +330,21 @@ function sharing({ log, bus, topicOf }: Context): void {
   });
 }
 
-function failing({ bus, topicOf }: Context): void {
+function failing({ bus, topicOf, read }: Context): void {
   test('a throw of the handler stops the consumer for good, and its health says why', async () => {
     const topic = await topicOf();
     const producer = await bus().producer();
     await producer.send(topic, numbered(0, 3));
     const group = newName();
-    const recorder = new Recorder({ records: () => Promise.reject(new Error('the store is full')) });
-    const consumer = await bus().consumer(group, [topic]);
-    await consumer.start(recorder);
+    const { consumer, recorder } = await read(
+      topic,
+      { records: () => Promise.reject(new Error('the store is full')) },
+      group,
+    );
     await eventually(() => consumer.health().failed !== undefined && !consumer.health().joined, 'the failure');
     assert.equal(consumer.health().failed?.message, 'the store is full');
     const calls = recorder.records_.length;
-    const next = new Recorder();
-    const other = await bus().consumer(group, [topic]);
-    await other.start(next);
+    const { consumer: other, recorder: next } = await read(topic, {}, group);
     await next.until((r) => r.records_.length === 3, 'the same records at another consumer');
     assert.equal(recorder.records_.length, calls);
     await consumer.close();
