@@ -78,6 +78,7 @@ function alertOf(incident: Incident, severity: Severity, endsAt: string | null, 
 
 const lastChangeOf = (incident: Incident): string => incident.timeline.at(-1)?.at ?? incident.detected_at;
 
+/** The rule's annotations take the place of ours of the same name: an operator may write another summary. */
 function annotationsOf({ summary, subject, cost, confidence, evidence, runner_up, ...incident }: Incident): Labels {
   const numbers = Object.entries(evidence).map(([name, value]) => `${name}=${evidenceText(value)}`);
   const facts = [`onset step ${incident.onset_step}`, `confidence ${round(confidence)}`, ...numbers];
@@ -89,7 +90,7 @@ function annotationsOf({ summary, subject, cost, confidence, evidence, runner_up
   };
   if (runner_up) annotations.runner_up = `${runner_up.kind}: ${runner_up.why_not}`;
   if (subject.requests.length > 0) annotations.requests = listed(subject.requests);
-  return annotations;
+  return { ...annotations, ...incident.rule.annotations };
 }
 
 function evidenceText(value: Incident['evidence'][string]): string {

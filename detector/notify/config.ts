@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { PicketError } from '../../protocol/errors.js';
 import { Severity } from '../../protocol/incident.js';
+import { networkOf } from './address-guard.js';
 import type { ReceiverPolicy } from './notifications.js';
 
 /** Set by the sender itself. */
@@ -33,6 +34,17 @@ const HeaderConfig = z
     }
   });
 
+const Network = z.string().refine(isNetwork, 'is not an address or network; write 10.0.0.0/8 or fd12::7');
+
+function isNetwork(text: string): boolean {
+  try {
+    networkOf(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** A webhook receiver as an operator writes it. Secrets stand in a file or in the environment, never here. */
 export const ReceiverConfig = z.strictObject({
   /** In metrics and logs instead of the URL, which may hold a token. */
@@ -46,6 +58,8 @@ export const ReceiverConfig = z.strictObject({
   min_severity: Severity.default('warning'),
   send_resolved: z.boolean().default(true),
   headers: HeaderConfig.default({}),
+  /** Networks that it may be reached in, beside the public internet; loopback and private ones are refused otherwise. */
+  allow_addresses: z.array(Network).default([]),
 });
 export type ReceiverConfig = z.infer<typeof ReceiverConfig>;
 
@@ -64,6 +78,8 @@ export interface Receiver extends ReceiverPolicy {
   readonly secrets: readonly Uint8Array[];
   readonly timeoutMs: number;
   readonly maxAttempts: number;
+  /** Addresses and CIDR networks. */
+  readonly allowAddresses: readonly string[];
 }
 
 /** Where secrets come from; only a composition root has them. */
@@ -92,6 +108,7 @@ export function resolveReceiver(config: ReceiverConfig, sources: SecretSources):
     secrets,
     timeoutMs: config.timeout_ms,
     maxAttempts: config.max_attempts,
+    allowAddresses: config.allow_addresses,
     minSeverity: config.min_severity,
     sendResolved: config.send_resolved,
   };

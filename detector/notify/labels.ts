@@ -5,14 +5,19 @@ export type Labels = Readonly<Record<string, string>>;
 /** Beyond this many, ranks (as ranges) and hosts of one label are counted only. */
 const MAX_LISTED = 16;
 
-/** An incident's identity as labels; what was measured never becomes one, or every update would be a new alert. */
+/**
+ * An incident's identity as labels, with those that its rule adds; what was measured never becomes one, or every update would
+ * be a new alert. A rule's label does not replace one of ours.
+ */
 export function labelsOf(incident: Incident, severity: Severity): Labels {
-  const { id, kind, cause, subject } = incident;
+  const { id, kind, cause, subject, rule } = incident;
   const { job, run, stage, group, link, nic, phase, instance, gpu, graph, source } = subject;
   const ranks = listed(rangesOf(subject.ranks));
   const hosts = listed(subject.hosts);
   const facts = { job, run, ranks, hosts, stage, group, link, nic, phase, instance, gpu, graph, source };
-  const labels: Record<string, string> = { alertname: alertName(kind), kind, severity, cause, incident_id: id };
+  const added = Object.entries(rule.labels ?? {}).filter(([, value]) => value !== '');
+  const own = { alertname: alertName(kind), kind, severity, cause, incident_id: id, rule: rule.id };
+  const labels: Record<string, string> = { ...Object.fromEntries(added), ...own };
   for (const [name, value] of Object.entries(facts)) if (value !== null && value !== '') labels[name] = String(value);
   return labels;
 }

@@ -1,10 +1,12 @@
 import type { Logger } from 'pino';
 import type { FailPoint, FailPoints } from '../failpoints.js';
 import type { AttemptOutcome, Notification, Outbox } from '../store/store.js';
+import { AddressGuard, type Resolve } from './address-guard.js';
 import type { Clock } from './clock.js';
 import type { Receiver } from './config.js';
+import { post } from './http-post.js';
 import { backoffMs, DEFAULT_RETRY, type Reply, type RetryPolicy, verdictOf } from './retry.js';
-import { postWebhook, type WebhookDeps } from './webhook.js';
+import { webhookRequest } from './webhook.js';
 
 export interface SenderDeps {
   readonly outbox: Outbox;
@@ -17,7 +19,9 @@ export interface SenderDeps {
   /** Told of every attempt that was recorded. */
   readonly onAttempt?: (receiver: string, outcome: AttemptOutcome['state']) => void;
   readonly failPoints?: FailPoints | undefined;
-  readonly fetch?: typeof globalThis.fetch;
+  /** Given by tests. */
+  readonly resolve?: Resolve;
+  readonly post?: typeof post;
   readonly retry?: RetryPolicy;
 }
 
@@ -64,7 +68,7 @@ const MAX_IN_FLIGHT = 4;
 class ReceiverLoop {
   readonly #receiver: Receiver;
   readonly #deps: SenderDeps;
-  readonly #webhook: WebhookDeps;
+  readonly #guard: AddressGuard;
   readonly #retry: RetryPolicy;
   readonly #aborted: AbortSignal;
   /** Epoch ms before which the receiver asked to be left alone. */
@@ -75,10 +79,9 @@ class ReceiverLoop {
   #endSleep: (() => void) | undefined;
 
   constructor(receiver: Receiver, deps: SenderDeps, aborted: AbortSignal) {
-    const { clock, externalUrl, fetch = globalThis.fetch } = deps;
     this.#receiver = receiver;
     this.#deps = deps;
-    this.#webhook = { clock, externalUrl, fetch };
+    this.#guard = new AddressGuard(receiver.allowAddresses, deps.resolve);
     this.#retry = deps.retry ?? DEFAULT_RETRY;
     this.#aborted = aborted;
   }
@@ -127,7 +130,7 @@ class ReceiverLoop {
     const { outbox, log, onAttempt } = this.#deps;
     const { name } = this.#receiver;
     this.#hit('notify.before_send');
-    const reply = await postWebhook(this.#receiver, notification, this.#webhook, this.#aborted);
+    const reply = await this.#post(notification);
     // Cut off by our own end: not the receiver's failure, so not an attempt.
     if (reply.status === undefined && this.#aborted.aborted) return;
     this.#hit('notify.after_send');
@@ -146,6 +149,12 @@ class ReceiverLoop {
     if (outcome.state === 'delivered') log.info(facts, 'notification delivered');
     else if (outcome.state === 'failed') log.warn(facts, 'notification failed, will be tried again');
     else log.error(facts, 'notification given up');
+  }
+
+  #post(notification: Notification): Promise<Reply> {
+    const { clock, externalUrl, post: send = post } = this.#deps;
+    const request = webhookRequest(this.#receiver, notification, externalUrl, clock.now());
+    return send(request, { guard: this.#guard, timeoutMs: this.#receiver.timeoutMs, clock }, this.#aborted);
   }
 
   #judge({ attempts }: Notification, { status, error, retryAfterMs }: Reply): AttemptOutcome {

@@ -17,7 +17,7 @@ const DEFAULT_WARNING = 0.1;
 const DEFAULT_CRITICAL = 0.2;
 /** Labels that alerts get from the incident itself. */
 const RESERVED_LABELS: ReadonlySet<string> = new Set([
-  ...['alertname', 'severity', 'cause', 'incident_id'],
+  ...['alertname', 'severity', 'cause', 'incident_id', 'rule'],
   ...IDENTITY_FIELDS,
 ]);
 

@@ -29,7 +29,7 @@ export class DetectorProcess {
       receivers: receivers.map(({ name, url, secret }, i) => {
         const secret_file = join(this.folder, `secret-${i}`);
         writeFileSync(secret_file, secret);
-        return { name, url, secret_file, min_severity: 'info' };
+        return { name, url, secret_file, min_severity: 'info', allow_addresses: ['127.0.0.1'] };
       }),
       ...extra,
     };

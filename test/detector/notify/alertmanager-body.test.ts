@@ -18,6 +18,7 @@ test('the first message has every field of version 4', () => {
     severity: 'warning',
     cause: 'compute',
     incident_id: 'a',
+    rule: 'straggler',
     job: 'llama',
     run: '1',
     ranks: '3',
@@ -92,4 +93,19 @@ test('what is absent makes no annotation', () => {
   assert.deepEqual(Object.keys(alert?.annotations ?? {}), ['summary', 'description', 'cost']);
   const [serving] = bodyOf({ incident: newIncident('a', { subject: { requests: ['r1', 'r2'] } }) }).alerts;
   assert.equal(serving?.annotations.requests, 'r1,r2');
+});
+
+test("a rule's labels and annotations are sent; its summary takes the place of ours, its labels do not", () => {
+  const rule = {
+    id: 'mine',
+    commit: 'abc',
+    labels: { team: 'gpu', severity: 'page', empty: '' },
+    annotations: { summary: 'rank 3 again', runbook_url: 'https://wiki.example/straggler' },
+  };
+  const [alert] = bodyOf({ incident: newIncident('a', { rule }) }).alerts;
+  assert.deepEqual([alert?.labels.team, alert?.labels.severity, alert?.labels.rule], ['gpu', 'warning', 'mine']);
+  assert.ok(!('empty' in (alert?.labels ?? {})), 'an empty label is no label');
+  assert.equal(alert?.annotations.summary, 'rank 3 again');
+  assert.equal(alert?.annotations.runbook_url, 'https://wiki.example/straggler');
+  assert.match(alert?.annotations.cost ?? '', /ms a step/);
 });

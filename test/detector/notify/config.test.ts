@@ -26,6 +26,7 @@ test('defaults', () => {
     maxAttempts: 12,
     minSeverity: 'warning',
     sendResolved: true,
+    allowAddresses: [],
   });
 });
 
@@ -73,6 +74,9 @@ test('what no receiver may have is refused', () => {
     [{ headers: { 'X-Api-Key': 'abc' } }, /not the secret/],
     [{ secret: SECRET }, /secret/],
     [{ timeout_ms: 0 }, /timeout_ms/],
+    [{ allow_addresses: ['10.0.0.0/33'] }, /not an address or network/],
+    [{ allow_addresses: ['ops.example'] }, /not an address or network/],
+    [{ allow_addresses: ['0x7f.1'] }, /not an address or network/],
   ];
   for (const [facts, message] of bad) {
     const { success, error } = ReceiverConfig.safeParse({ name: 'ops', url: URL, ...facts });

@@ -26,6 +26,7 @@ test('labels name the subject and hold nothing that was measured', () => {
     severity: 'critical',
     cause: 'compute',
     incident_id: 'a',
+    rule: 'straggler',
     job: 'llama',
     run: '1',
     ranks: '0-2,5,9',

@@ -80,6 +80,7 @@ export const receiverOf = (name: string, hook: Hook, facts: Partial<Receiver> = 
   maxAttempts: 12,
   minSeverity: 'warning',
   sendResolved: true,
+  allowAddresses: ['127.0.0.0/8'],
   ...facts,
 });
 
