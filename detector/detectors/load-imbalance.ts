@@ -8,42 +8,42 @@ import type { Detector, Finding, JobWindow } from './finding.js';
 /**
  * Ranks get unequal amounts of work: sequence lengths, data or experts. No rank is at fault.
  *
- * Signature: among ranks that do the same kind of work the tokens differ (largest over mean
- * 1.1), and the rank that works longest is one that has most tokens. What is lost is the longest work over the mean, in
- * most of the last steps. Ranks are listed only where the same ones always have more (a router, experts), else the job.
+ * Signature: among ranks that do the same kind of work the tokens differ (largest over mean 1.05), and the rank that works
+ * longest is one that has most tokens. What is lost is the longest work over the mean, in most of the last steps. Ranks are
+ * listed only where the same minority always has most (a router, experts), else the job. Chance spreads work unevenly too,
+ * and some per cent of a step go that way in every job: 5 % of it count, and 2 % where always the same ranks have most,
+ * which chance does not do.
  */
 export const loadImbalance: Detector<LoadState> = {
   kind: 'load_imbalance',
-  initial: () => ({ spell: newSpell(), heavy: [], seen: 0, ratio: 0, explained: 0 }),
+  initial: () => ({ spell: newSpell(), heavy: [], ratio: 0, explained: 0 }),
   step,
 };
 
 export interface LoadState {
   spell: Spell;
-  /** By slot: hits of the episode in which it had half again as many tokens as the mean. */
-  heavy: number[];
-  seen: number;
+  /** Slots that had most tokens, in each of the last uneven steps. */
+  heavy: number[][];
   ratio: number;
   explained: number;
 }
 
-const UNEVEN = 1.1;
 const RULE = { window: 20, hits: 12, share: 0.05, quiet: 20 };
-/** A rank with this many tokens over the mean, in nearly every step, has more by design of the router. */
-const HEAVY = 1.5;
+const STEADY_SHARE = 0.02;
+const UNEVEN = 1.05;
+/** A rank that has most tokens in nearly every step has more by design of the router. */
 const ALWAYS = 0.8;
-/** Ranks whose tokens come so near the largest count as having most. */
-const MOST = 0.9;
+/** Ranks have most whose tokens lie in the upper half between the mean and the largest. */
+const MOST = 0.5;
 
 function step(state: LoadState, { topology, views }: JobWindow): Finding[] {
   const view = views.at(-1) as StepView;
   observe(state, view, topology);
   const { episode } = state.spell;
   if (!episode) return [];
-  const ranks = topology.ranks
-    .filter((_, slot) => (state.heavy[slot] ?? 0) >= ALWAYS * state.seen)
+  const named = steadySlots(state, topology)
+    .map((slot) => topology.ranks[slot] as number)
     .sort((a, b) => a - b);
-  const named = ranks.length < topology.ranks.length / 2 ? ranks : [];
   return [
     episodeFinding('load_imbalance', topology, episode, {
       subject: { ranks: named },
@@ -73,13 +73,23 @@ function observe(state: LoadState, view: StepView, topology: JobTopology): void 
   const hit = lost > 0;
   if (hit) {
     if (!state.spell.episode && !state.spell.recent.some((recent) => recent.hit))
-      Object.assign(state, { heavy: [], seen: 0, explained: 0 });
-    state.seen++;
+      Object.assign(state, { heavy: [], explained: 0 });
     state.explained++;
-    state.ratio += (ratio - state.ratio) / Math.min(state.seen, 20);
-    for (const slot of heavy) state.heavy[slot] = (state.heavy[slot] ?? 0) + 1;
+    state.heavy = [...state.heavy, heavy].slice(-RULE.window);
+    state.ratio += (ratio - state.ratio) / state.heavy.length;
   }
-  observeSpell(state.spell, { step: view.step, startNs: view.startNs, lost, time: stepTimeOf(view), hit }, RULE);
+  const share = hit && steadySlots(state, topology).length > 0 ? STEADY_SHARE : RULE.share;
+  const entry = { step: view.step, startNs: view.startNs, lost, time: stepTimeOf(view), hit };
+  observeSpell(state.spell, entry, { ...RULE, share });
+}
+
+/** The minority that had most in nearly every uneven step; empty where it changes, or they are not few. */
+function steadySlots({ heavy }: LoadState, topology: JobTopology): number[] {
+  if (heavy.length < RULE.hits) return [];
+  const counts = new Map<number, number>();
+  for (const slot of heavy.flat()) counts.set(slot, (counts.get(slot) ?? 0) + 1);
+  const steady = [...counts].filter(([, count]) => count >= ALWAYS * heavy.length).map(([slot]) => slot);
+  return steady.length < topology.ranks.length / 2 ? steady : [];
 }
 
 /** Time that unequal tokens cost among peers in a step; undefined where tokens are equal, unknown or do not explain it. */
@@ -103,10 +113,11 @@ function unevenness(
   if (!tokens) return undefined;
   const [most, usual] = [Math.max(...tokens), mean(tokens)];
   const longest = work.indexOf(Math.max(...work));
-  if ((tokens[longest] as number) < MOST * most) return undefined;
+  const enough = usual + MOST * (most - usual);
+  if ((tokens[longest] as number) < enough) return undefined;
   return {
     lost: (work[longest] as number) - mean(work),
     ratio,
-    heavy: slots.filter((_, i) => ((tokens as number[])[i] as number) > HEAVY * usual),
+    heavy: slots.filter((_, i) => ((tokens as number[])[i] as number) > enough),
   };
 }

@@ -1,3 +1,4 @@
+import type { Cause } from '../../protocol/incident.js';
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import { newRing, pushRing, type Ring, ringValues } from '../reference/ring.js';
 import { newSpell, observeSpell, type Spell } from '../reference/spell.js';
@@ -10,11 +11,20 @@ import type { Detector, Finding, JobWindow } from './finding.js';
  *
  * Signature: a step takes five times as long as quick steps of the same shape do, and more than a second longer.
  * Checkpoints and evaluations are not counted. The reference is the fastest fifth of the last steps, not their mean: where
- * every second step is slow, the mean lies between and nothing would stand out.
+ * every second step is slow, the mean lies between and nothing would stand out. The cause is what took nearly all of it:
+ * waiting for input, or host time of the ranks that the others waited for; else it is unknown.
  */
 export const transientStall: Detector<StallState> = {
   kind: 'transient_stall',
-  initial: () => ({ past: new Map(), spell: newSpell(), hits: [], longestMs: 0, usualMs: 0, late: [] }),
+  initial: () => ({
+    past: new Map(),
+    spell: newSpell(),
+    hits: [],
+    longestMs: 0,
+    usualMs: 0,
+    late: [],
+    cause: 'unknown',
+  }),
   step,
 };
 
@@ -28,10 +38,13 @@ export interface StallState {
   usualMs: number;
   /** Slots whose own time the last stall was, where that can be told. */
   late: number[];
+  cause: Cause;
 }
 
 const SLOWER = 5;
 const MIN_LOST_NS = 1e9;
+/** Of the stall. */
+const NEARLY_ALL = 0.8;
 const STEPS = 64;
 const KNOWN_AT = 8;
 const RULE = { window: 1, hits: 1, share: 0, quiet: 4 };
@@ -50,7 +63,7 @@ function step(state: StallState, { topology, views }: JobWindow): Finding[] {
   return [
     episodeFinding('transient_stall', topology, episode, {
       subject: { ranks },
-      cause: 'unknown',
+      cause: state.cause,
       summary: () => `the job stalls${often}: a step takes up to ${state.longestMs} ms instead of ${state.usualMs} ms`,
       confidence: 0.9,
       evidence: {
@@ -79,6 +92,7 @@ function observe(state: StallState, view: StepView): void {
     state.longestMs = Math.max(state.longestMs, ms(time));
     state.usualMs = rounded(usual / 1e6);
     state.late = lateSlots(view, lost);
+    state.cause = causeOf(view, state.late, lost);
   }
   observeSpell(state.spell, { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time, hit }, RULE);
 }
@@ -95,6 +109,14 @@ function pausedTime(view: StepView): number {
   return longest;
 }
 
+function causeOf({ work, gap }: StepView, late: readonly number[], lost: number): Cause {
+  const most = NEARLY_ALL * lost;
+  if (work.data.some((time) => time >= most)) return 'data';
+  // A gap that nobody waits for may as well be a wait for something else.
+  const host = (slot: number): number => (work.host[slot] as number) + ((gap[slot] as number) || 0);
+  return late.some((slot) => host(slot) >= most) ? 'host' : 'unknown';
+}
+
 /** Slots for which the others waited nearly all of it: they, and not the network, stood still. */
 function lateSlots(view: StepView, lost: number): number[] {
   const late: number[] = [];
@@ -102,7 +124,7 @@ function lateSlots(view: StepView, lost: number): number[] {
     const most = Math.max(...group.durations);
     group.durations.forEach((duration, i) => {
       const slot = group.slots[i] as number;
-      if (most - duration > 0.8 * lost && !late.includes(slot)) late.push(slot);
+      if (most - duration > NEARLY_ALL * lost && !late.includes(slot)) late.push(slot);
     });
   }
   return late.length < view.gap.length ? late : [];

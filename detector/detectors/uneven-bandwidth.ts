@@ -149,7 +149,7 @@ function findingOf(by: 'sizes' | 'groups', name: string, found: Case, topology: 
     episodeFinding(kind, topology, spell.episode as SpellEpisode, {
       key: `group=${name}|${by}`,
       subject: { group: name, hosts },
-      cause: by === 'sizes' ? 'network' : 'configuration',
+      cause: kind === 'tp_slow_path' ? 'configuration' : 'network',
       summary: ({ share }) =>
         `group ${name} moves messages of ${sizes.join(', ')} bytes at ${slow} GB/s, ${compared} at ${fast}: ${percent(share)} % of the step is lost`,
       confidence: 0.8,

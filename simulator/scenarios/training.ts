@@ -71,7 +71,8 @@ export const TRAINING_FAULTS: Readonly<Record<string, Scenario>> = {
     // ByteDance-Seed/StragglerAnalysis trace ST: the last stage computes 1.6 times as long as the others.
     fault: {
       kind: 'stage_imbalance',
-      cause: 'workload',
+      // How layers are spread over stages is set by the operator.
+      cause: 'configuration',
       effect: 'compute',
       target: 'stage',
       strength: 0.6,

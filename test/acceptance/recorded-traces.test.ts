@@ -41,7 +41,7 @@ const SERVING: { scenario: string; expected?: unknown[][]; neverNamed?: number[]
   { scenario: 'prefill_blocking', expected: [['prefill_blocking', 'workload', []]], neverNamed: [0, 1] },
   { scenario: 'kv_recompute', expected: [['kv_recompute', 'memory', []]], neverNamed: [0, 1] },
   { scenario: 'no_graph', expected: [['no_cuda_graph', 'configuration', [0, 1]]], neverNamed: [0, 1] },
-  { scenario: 'hang', expected: [['transient_stall', 'unknown', [1]]], neverNamed: [0] },
+  { scenario: 'hang', expected: [['transient_stall', 'host', [1]]], neverNamed: [0] },
   { scenario: 'no_graph_from_start', neverNamed: [0, 1] },
   { scenario: 'nvlink_slow_path', neverNamed: [0, 1] },
 ];
