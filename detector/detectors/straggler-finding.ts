@@ -50,11 +50,19 @@ export function attribute(window: JobWindow, slot: number, onset: number): Attri
   >;
   const waits = since.map((view) => latenessOf(view, slot));
   // A gap that no row explains is host time once the others have waited for it.
-  if (!waits.every(Number.isNaN))
-    byClass.host += Math.max(
+  if (!waits.every(Number.isNaN)) {
+    const idle = Math.max(
+      0,
+      growth((view) => view.idle),
+    );
+    const gap = Math.max(
       0,
       growth((view) => view.gap),
     );
+    const unfenced = Math.min(idle, unfencedCompute(before, slot, byClass.compute));
+    byClass.compute += unfenced;
+    byClass.host += gap + idle - unfenced;
+  }
   const cause = WORK_CLASSES.reduce((best, name) => (byClass[name] > byClass[best] ? name : best));
   return {
     cause,
@@ -69,6 +77,12 @@ export function attribute(window: JobWindow, slot: number, onset: number): Attri
       ),
     ),
   };
+}
+
+/** Where only some layers are fenced, the time between their phases is computing too, and grows as the fenced part does. */
+function unfencedCompute(before: readonly StepView[], slot: number, growth: number): number {
+  const usual = (read: (view: StepView) => BySlot): number => mean(before.map((view) => read(view)[slot] as number));
+  return Math.max(0, (growth / usual((view) => view.work.compute)) * usual((view) => view.idle)) || 0;
 }
 
 function peersOf(topology: JobTopology, slot: number): number[] {

@@ -31,6 +31,7 @@ export const straggler: Detector<StragglerState> = {
     recent: [],
     recentExcess: [],
     gaps: [],
+    idles: [],
     episodes: [],
     steps: 0,
   }),
@@ -46,8 +47,9 @@ export interface StragglerState {
   /** By slot: running means of the lost share and of its own excess, also where that cost nobody anything. */
   recent: number[];
   recentExcess: number[];
-  /** By slot: usual gap between steps, nanoseconds. */
+  /** By slot: usual gap between steps, and usual time between the phases of one, nanoseconds. */
   gaps: number[];
+  idles: number[];
   episodes: Episode[];
   steps: number;
 }
@@ -131,11 +133,18 @@ function latenessBySlot(view: StepView, n: number): BySlot {
 }
 
 /**
- * By slot: host time that no row shows, only a longer gap between steps. Where no wait can confirm it, a gap may as well
- * be waiting, and counts nothing; nor does a gap that has grown on all ranks.
+ * By slot: host time that no row shows, only longer gaps between steps or between the phases of one (a host that launches
+ * late all through the step: vllm-project/vllm#52777). Where no wait can confirm it, a gap may as well be waiting, and
+ * counts nothing; nor does a gap that has grown on all ranks.
  */
 function excessGaps(state: StragglerState, view: StepView, late: BySlot): number[] {
-  const grown = view.gap.map((gap, slot) => (Number.isNaN(late[slot]) ? Number.NaN : gap - (state.gaps[slot] ?? gap)));
+  const between = excessOver(state.gaps, view.gap, late);
+  const inside = excessOver(state.idles, view.idle, late);
+  return between.map((excess, slot) => excess + (inside[slot] as number));
+}
+
+function excessOver(usual: readonly number[], now: BySlot, late: BySlot): number[] {
+  const grown = now.map((time, slot) => (Number.isNaN(late[slot]) ? Number.NaN : time - (usual[slot] ?? time)));
   const common = Math.max(0, lowerMedian(grown) || 0);
   return [...grown].map((growth) => (growth > common ? growth - common : 0));
 }
@@ -225,14 +234,20 @@ function learn(
   const stride = Math.max(1, Math.floor(n / SAMPLES_PER_STEP));
   work.forEach((time, slot) => {
     if (Number.isNaN(time)) return;
-    const gap = view.gap[slot] as number;
-    const usual = state.gaps[slot] ?? gap;
     const most = minEffect * (view.stepTime[slot] as number);
-    if (!Number.isNaN(gap)) state.gaps[slot] = usual + RECENT_RATE * Math.max(-most, Math.min(most, gap - usual));
+    learnUsual(state.gaps, slot, view.gap[slot] as number, most);
+    learnUsual(state.idles, slot, view.idle[slot] as number, most);
     const model = modelOf(state, view, topology, slot);
     const tokens = view.tokens[slot] as number;
     adjustOffset(model, slot, tokens, time);
     if ((slot + state.steps) % stride === 0) takeSample(model, tokens, time);
   });
   for (const model of state.models.values()) refit(model);
+}
+
+/** Moves what is usual for a slot towards what it is now, of which no more than `most` counts as new. */
+function learnUsual(usual: number[], slot: number, now: number, most: number): void {
+  if (Number.isNaN(now)) return;
+  const known = usual[slot] ?? now;
+  usual[slot] = known + RECENT_RATE * Math.max(-most, Math.min(most, now - known));
 }

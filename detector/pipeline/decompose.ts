@@ -22,12 +22,14 @@ export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds,
   if (totals.hasWhole) dropParts(totals, topology);
   for (const slot of rows.starts.keys()) closeSlot(totals, slot, rows.step, ends);
   const { work, gap, stepTime, tokens, graph, microbatches } = totals;
+  const idle = idleInside(totals, topology);
   return {
     step: rows.step,
     startNs: toBigInt(ends.base) + BigInt(totals.first),
     missing: live.filter((slot) => !rows.starts.has(slot)).map((slot) => topology.ranks[slot] as number),
     work,
     gap,
+    idle,
     stepTime,
     tokens,
     graph,
@@ -61,8 +63,11 @@ interface Totals {
   tokens: BySlot;
   graph: BySlot;
   microbatches: BySlot;
-  /** Time in host phases, which explains gaps between GPU phases. */
+  /** Time in host phases, which explains gaps between GPU phases; and what of it lies after the first of those. */
   hostTime: BySlot;
+  hostInside: BySlot;
+  /** Durations of the step's own rows. */
+  stepRow: BySlot;
   /** Earliest start of any row. */
   first: number;
   begin: Float64Array;
@@ -87,6 +92,8 @@ function newTotals(n: number): Totals {
     graph: filled(n, -1),
     microbatches: filled(n, 1),
     hostTime: filled(n, 0),
+    hostInside: filled(n, 0),
+    stepRow: filled(n, 0),
     first: Number.POSITIVE_INFINITY,
     begin: filled(n, Number.POSITIVE_INFINITY),
     end: filled(n, Number.NEGATIVE_INFINITY),
@@ -114,7 +121,10 @@ function addRow(totals: Totals, source: JobBatch, i: number, slot: number, topol
   if (kind === KIND.host) addHost(totals, slot, traits, duration);
   else {
     if (source.namesPorts) addPort(totals.serving, source, i, topology.hosts[slot] as string, duration);
-    if (kind === KIND.step) addServing(totals.serving, source, i, slot);
+    if (kind === KIND.step) {
+      add(totals.stepRow, slot, duration);
+      addServing(totals.serving, source, i, slot);
+    }
     if (kind === KIND.compute) addCompute(totals, source, i, slot, phaseId, traits);
     else if (kind === KIND.memory) add(traits & TRAIT.data ? totals.work.data : totals.work.memory, slot, duration);
     else if (kind === KIND.comm) addComm(totals, source, i, slot, phaseId, topology);
@@ -202,8 +212,26 @@ function closeSlot(totals: Totals, slot: number, step: number, ends: StepEnds): 
   const last = ends.ends.get(slot);
   if (!(end >= begin)) return;
   if (last && last.step === step - 1 && begin >= last.end) {
-    totals.gap[slot] = Math.max(0, begin - last.end - (totals.hostTime[slot] as number));
+    const unexplained = begin - last.end - (totals.hostTime[slot] as number);
+    totals.gap[slot] = Math.max(0, unexplained);
+    totals.hostInside[slot] = Math.max(0, -unexplained);
     totals.stepTime[slot] = end - last.end;
   } else totals.stepTime[slot] = end - begin + (totals.hostTime[slot] as number);
   ends.ends.set(slot, { step, end });
+}
+
+/** What the step's rows last beyond all other rows of a rank; phases that overlap leave nothing. */
+function idleInside({ phases, stepRow, hostTime, hostInside, hasWhole }: Totals, topology: JobTopology): BySlot {
+  const idle = filled(stepRow.length, Number.NaN);
+  const staged = topology.stages.some((stage) => stage !== topology.stages[0]);
+  stepRow.forEach((inStep, slot) => {
+    if (staged || inStep === 0) return;
+    let covered = -inStep - (hostTime[slot] as number);
+    phases.forEach((sums, id) => {
+      const counted = sums && !(hasWhole && (topology.phaseTraits[id] as number) & TRAIT.part);
+      if (counted) covered += sums[slot] as number;
+    });
+    if (covered > 0) idle[slot] = Math.max(0, inStep - covered - (hostInside[slot] as number));
+  });
+  return idle;
 }

@@ -46,6 +46,11 @@ export interface StepView {
    * explains; NaN where unknown. Host time or a wait: only the waits of others can tell.
    */
   readonly gap: BySlot;
+  /**
+   * Time inside the step's own row in which none of the rank's phases ran: its host launched too late, or phases that
+   * nobody fences. NaN where no such row or nothing but it was sent, and in a pipeline, whose stages wait for each other.
+   */
+  readonly idle: BySlot;
   /** From the end of the step before to the end of this one, on the rank's own clock. */
   readonly stepTime: BySlot;
   /** Tokens worked on; NaN unknown. */

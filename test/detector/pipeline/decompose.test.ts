@@ -148,3 +148,38 @@ describe('gaps between steps', () => {
     assert.equal(second?.stepTime[0], 100);
   });
 });
+
+describe('time inside a step that none of its phases explains', () => {
+  const step = (rank: number, at: number, dur_ns: number): Row => ({ rank, step: 0, phase: 'step', at, dur_ns });
+  const phases: Row[] = [
+    { rank: 0, step: 0, phase: 'attention', at: 100, dur_ns: 300 },
+    { rank: 0, step: 0, phase: 'all_reduce', at: 450, dur_ns: 250 },
+  ];
+
+  it('is what the step lasts beyond them', () => {
+    const { idle, gap } = view([step(0, 100, 700), ...phases]);
+    assert.deepEqual([...idle], [150]);
+    assert.deepEqual([...gap], [Number.NaN]);
+  });
+
+  it('is no time that a host row explains, within the step or before it', () => {
+    const before: Row[] = [
+      { rank: 0, step: 0, phase: 'attention', at: 0, dur_ns: 50 },
+      { rank: 0, step: 1, phase: 'host_gap', at: 50, dur_ns: 50 },
+    ];
+    const second = [step(0, 100, 700), ...phases, { rank: 0, step: 0, phase: 'launch_gap', at: 400, dur_ns: 50 }];
+    const [, view] = views([...before, ...second.map((row) => ({ ...row, step: 1 }))]);
+    assert.deepEqual([...(view?.idle ?? [])], [100]);
+  });
+
+  it('is unknown where nothing but the step was sent, and in a pipeline', () => {
+    assert.deepEqual([...view([step(0, 100, 700)]).idle], [Number.NaN]);
+    const meta = newJobMeta('job', { ranks: [0, 1].map((rank) => ({ rank, stage: rank })) });
+    assert.deepEqual([...view([step(0, 100, 700), ...phases, step(1, 100, 700)], meta).idle], [Number.NaN, Number.NaN]);
+  });
+
+  it('is none where phases overlap', () => {
+    const overlapping: Row = { rank: 0, step: 0, phase: 'mlp', at: 100, dur_ns: 600 };
+    assert.deepEqual([...view([step(0, 100, 700), ...phases, overlapping]).idle], [0]);
+  });
+});

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { Incident } from '../../../protocol/incident.js';
+import { judge, type Phase, trace } from '../../support/trace.js';
+
+const ONSET = 80;
+
+describe('time that a rank loses between its phases', () => {
+  /** Four tensor-parallel ranks; from the onset on rank 2 computes and idles so much longer, and the others wait for it. */
+  function verdicts(longer: { compute: number; idle: number }, usual: { compute: number; idle: number }): unknown[][] {
+    const late = longer.compute + longer.idle;
+    const phases = (step: number, rank: number): Phase[] => {
+      const [compute, idle, wait] =
+        step < ONSET ? [0, 0, 0] : rank === 2 ? [longer.compute, longer.idle, 0] : [0, 0, late];
+      const times = { attention: usual.compute + compute, idle: usual.idle + idle, all_reduce: 0.4 + wait };
+      const whole = times.attention + times.idle + times.all_reduce;
+      const facts = { decode_tokens: 8, graph: 8 };
+      const first = BigInt(Math.round(1e6 * (step * 5)));
+      const at = (ms: number): bigint => 1_770_000_000_000_000_000n + first + BigInt(Math.round(1e6 * ms));
+      return [
+        { phase: 'step', ms: whole, start_ns: at(0), ...facts },
+        { phase: 'attention', ms: times.attention, start_ns: at(0), ...facts },
+        { phase: 'all_reduce', ms: times.all_reduce, start_ns: at(whole - times.all_reduce), ...facts },
+      ];
+    };
+    const { incidents } = judge(trace({ ranks: 4, steps: 140, period: 5, phases, jitter: 0.002 }));
+    return incidents.map(({ kind, cause, subject, onset_step }: Incident) => [kind, cause, subject.ranks, onset_step]);
+  }
+
+  it("is its host's, where its phases take as long as before", () => {
+    const found = verdicts({ compute: 0, idle: 0.6 }, { compute: 1.6, idle: 0.1 });
+    assert.deepEqual(found, [['straggler', 'host', [2], ONSET]]);
+  });
+
+  it('is computing that nobody fences, where the fenced part grows as much', () => {
+    // One layer of four is fenced; all compute half as long again.
+    const found = verdicts({ compute: 0.2, idle: 0.6 }, { compute: 0.4, idle: 1.2 });
+    assert.deepEqual(found, [['straggler', 'compute', [2], ONSET]]);
+  });
+});
