@@ -66,7 +66,7 @@ export async function analyze(
   const take = (incidents: Iterable<Incident>): void => {
     for (const incident of incidents) found.set(incident.id, incident);
   };
-  const source = importPaths(paths, options);
+  const source = importPaths(paths, { ...options, onSample: (sample) => pipeline.addSamples([sample]) });
   for await (const batch of source)
     take(pipeline.add(batch, { place: '', offset: 0n, again: false }).map(({ after }) => after));
   take(pipeline.flush().map(({ after }) => after));

@@ -1,7 +1,7 @@
 import { PartitionPipeline } from '../detector/pipeline/partition-pipeline.js';
 import { type Incident, SEVERITIES } from '../protocol/incident.js';
 import type { PhaseBatch } from '../protocol/phase-batch.js';
-import { type SimulateOptions, simulate, type Truth, truth } from '../simulator/simulate.js';
+import { type SimulateOptions, simulate, simulateStream, type Truth, truth } from '../simulator/simulate.js';
 import { type Timeline, Timelines } from './timeline.js';
 
 /** A scenario as played: what was wrong, what the detector said, and what happened step by step. */
@@ -43,7 +43,12 @@ export function play(options: SimulateOptions, wantsTimelines: boolean): Played 
     if (!known) found.set(incident.id, incident);
     else if (rank(incident) > rank(known)) found.set(incident.id, { ...known, severity: incident.severity });
   };
-  for (const batch of simulate(options)) {
+  for (const message of simulateStream(options)) {
+    if (message.type === 'samples') {
+      pipeline.addSamples(message.samples);
+      continue;
+    }
+    const { batch } = message;
     if (wantsTimelines) timelines.add(batch);
     extend(extents, batch);
     for (const { after } of pipeline.add(batch, { place: `message ${offset}`, offset: offset++, again: false }))

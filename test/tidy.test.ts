@@ -16,7 +16,10 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   detector: ['protocol', 'bus'],
 };
 /** Code between a message and an incident: it may not read a clock, the environment or a file. */
-const PURE = ['detector/detectors', 'detector/reference', 'detector/pipeline', 'detector/incidents', 'protocol'];
+const PURE = ['detector/detectors', 'detector/counters', 'detector/reference', 'detector/pipeline'].concat([
+  'detector/incidents',
+  'protocol',
+]);
 const IMPURE =
   /\b(Date\.now|new Date\(\)|performance\.now|process\.(env|argv|hrtime)|Math\.random|setTimeout|setInterval)\b|from 'node:(fs|net|http|child_process|os)/;
 

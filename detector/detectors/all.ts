@@ -4,6 +4,7 @@ import type { Detector, Finding } from './finding.js';
 import { kvRecompute } from './kv-recompute.js';
 import { loadImbalance } from './load-imbalance.js';
 import { noCudaGraph } from './no-cuda-graph.js';
+import { portFlap } from './port-flap.js';
 import { prefillBlocking } from './prefill-blocking.js';
 import { schedImbalance } from './sched-imbalance.js';
 import { slowHost } from './slow-host.js';
@@ -27,6 +28,7 @@ export const DETECTORS: readonly { readonly name: string; readonly detector: Det
   named('sched-imbalance', schedImbalance),
   named('load-imbalance', loadImbalance),
   named('stage-imbalance', stageImbalance),
+  named('port-flap', portFlap),
   named('expected-transfers', expectedTransfers),
   named('slow-transfers', slowTransfers),
   named('uneven-bandwidth', unevenBandwidth),

@@ -1,5 +1,6 @@
 import type { Cause, Cost, Evidence, IncidentKind, RunnerUp, Subject } from '../../protocol/incident.js';
 import type { Population } from '../baseline/baseline.js';
+import type { Counters } from '../counters/counters.js';
 import type { StepView } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
 import type { DetectorParams } from './params.js';
@@ -15,6 +16,8 @@ export interface Finding {
   readonly onsetStep: number;
   readonly onsetNs: bigint;
   readonly cost: Cost;
+  /** Share of the step that is at stake, where that is more than what was lost so far: it decides on the severity. */
+  readonly stake?: number;
   readonly confidence: number;
   readonly evidence: Evidence;
   readonly runnerUp: RunnerUp | null;
@@ -27,6 +30,8 @@ export interface JobWindow {
   readonly views: readonly StepView[];
   /** What healthy runs of such a job took, where a baseline knows it. */
   readonly expectations?: Population | undefined;
+  /** What the hosts' counters and events say; they come by another way than the steps, some seconds earlier or later. */
+  readonly counters?: Counters | undefined;
 }
 
 /**

@@ -192,7 +192,7 @@ class Round {
   }
 
   #opened(name: string, finding: Finding, rule: AppliedRule): Incident {
-    const severity = rule.severityOf(finding.cost.step_fraction);
+    const severity = rule.severityOf(atStake(finding));
     const { step } = this.#now;
     const ended = this.#holds.ended.get(name);
     const entry: TimelineEntry = {
@@ -250,10 +250,13 @@ const factsOf = (finding: Finding) => ({
   runner_up: finding.runnerUp,
 });
 
-function severityNow(before: Incident, { cost: { step_fraction } }: Finding, rule: AppliedRule): Severity {
-  const now = rule.severityOf(step_fraction);
+const atStake = ({ cost, stake = 0 }: Finding): number => Math.max(cost.step_fraction, stake);
+
+function severityNow(before: Incident, finding: Finding, rule: AppliedRule): Severity {
+  const share = atStake(finding);
+  const now = rule.severityOf(share);
   const eased = SEVERITIES.indexOf(now) < SEVERITIES.indexOf(before.severity);
-  return eased && rule.severityOf(step_fraction + EASE_MARGIN) === before.severity ? before.severity : now;
+  return eased && rule.severityOf(share + EASE_MARGIN) === before.severity ? before.severity : now;
 }
 
 function extended(timeline: readonly TimelineEntry[], entry: TimelineEntry): TimelineEntry[] {

@@ -3,6 +3,8 @@ import type { JobMeta } from '../../protocol/job-meta.js';
 import type { PhaseBatch } from '../../protocol/phase-batch.js';
 import type { RowChecks } from '../../protocol/phase-checks.js';
 import type { Baseline } from '../baseline/baseline.js';
+import { corroborate } from '../counters/corroborate.js';
+import { advance, type Counters, newCounters } from '../counters/counters.js';
 import { DETECTORS, explained } from '../detectors/all.js';
 import { hangingCollectives, newestOf, newOpenPhases, noteOpen, type OpenPhases } from '../detectors/comm-hang.js';
 import { countBad, type QualityCounts, qualityFindings } from '../detectors/data-quality.js';
@@ -14,7 +16,7 @@ import type { JobPolicy } from '../rules/job-rules.js';
 import { BUILT_IN_RULES, type RulesInForce } from '../rules/rules-in-force.js';
 import { Assembler, type AssemblerState, baseOf, type ClosedStep, newAssemblerState } from './assembler.js';
 import { decompose, type StepEnds } from './decompose.js';
-import type { StepView } from './step-view.js';
+import { type StepView, stepTimeOf } from './step-view.js';
 import { type JobTopology, newTopology } from './topology.js';
 
 /** State of one job and run as plain data; rows of steps that have not closed are not in it, they are read again. */
@@ -61,10 +63,18 @@ export class JobPipeline {
   readonly assembler: Assembler;
   readonly #rules: RulesInForce;
   readonly #baseline: Baseline | undefined;
+  readonly #counters: Counters;
   #policy: { set: RulesInForce['current']; policy: JobPolicy } | undefined;
 
-  constructor(state: JobState, rules: RulesInForce = BUILT_IN_RULES, baseline?: Baseline) {
+  /** @param counters of the job, whatever its run: the pipeline only reads them */
+  constructor(
+    state: JobState,
+    rules: RulesInForce = BUILT_IN_RULES,
+    baseline?: Baseline,
+    counters: Counters = newCounters(),
+  ) {
     this.state = state;
+    this.#counters = counters;
     this.#rules = rules;
     this.#baseline = baseline;
     this.assembler = new Assembler(state.topology, state.assembler);
@@ -138,10 +148,11 @@ export class JobPipeline {
     const view = decompose(rows, topology, { base: this.state.base as Int64, ends }, live);
     views.push(view);
     if (views.length > WINDOW_STEPS) views.shift();
-    const window = { topology, views, expectations: this.#baseline?.population(topology.meta) };
-    const findings = explained(
-      DETECTORS.flatMap(({ name, detector }) => detector.step(detectors.get(name), window, policy.params)),
-    );
+    const counters = this.#counters;
+    advance(counters, view.startNs + BigInt(Math.round(stepTimeOf(view))));
+    const window = { topology, views, expectations: this.#baseline?.population(topology.meta), counters };
+    const found = DETECTORS.flatMap(({ name, detector }) => detector.step(detectors.get(name), window, policy.params));
+    const findings = corroborate(explained(found), window);
     findings.push(...expressionFindings(expressions, policy.expressions, window, assembler.counts.steps));
     return [...follow(book, findings, view.step, view.startNs, policy, holds), ...this.#followQuality(view)];
   }

@@ -3,17 +3,22 @@ import type { Incident } from '../../protocol/incident.js';
 import type { JobMeta } from '../../protocol/job-meta.js';
 import type { PhaseBatch } from '../../protocol/phase-batch.js';
 import { checkRows } from '../../protocol/phase-checks.js';
+import type { SampleRow } from '../../protocol/sample.js';
 import type { Baseline } from '../baseline/baseline.js';
+import { addSample, type Counters, newCounters } from '../counters/counters.js';
 import type { Transition } from '../incidents/incident-book.js';
 import { BUILT_IN_RULES, type RulesInForce } from '../rules/rules-in-force.js';
 import { JobPipeline, type JobState, newJobState } from './job-pipeline.js';
 
 /** Raised with every change of what a snapshot holds: an older one is not guessed at, its window is learnt anew. */
-const SNAPSHOT_VERSION = 2;
+const SNAPSHOT_VERSION = 3;
 
 interface Snapshot {
   version: number;
   jobs: [string, JobState][];
+  /** By job, whatever the run: a NIC does not start anew with it. */
+  counters: Map<string, Counters>;
+  nextSample: bigint;
 }
 
 /** Totals over all jobs since the snapshots began. */
@@ -34,6 +39,8 @@ export interface PipelineCounts {
  */
 export class PartitionPipeline {
   readonly #jobs = new Map<string, JobPipeline>();
+  #counters = new Map<string, Counters>();
+  #nextSample = 0n;
   /** Impossible rows by reason. */
   readonly #dropped = new Map<string, number>();
   readonly #rules: RulesInForce;
@@ -53,6 +60,28 @@ export class PartitionPipeline {
     for (const [reason, { count }] of checks.dropped)
       this.#dropped.set(reason, (this.#dropped.get(reason) ?? 0) + count);
     return [...job.close()];
+  }
+
+  /**
+   * Takes in the sample rows of a message. They come by another way than phase rows: a step is judged with those of its
+   * time that are there, and does not wait for others.
+   * @param offset of the message; those before `nextSample` are known
+   */
+  addSamples(samples: Iterable<SampleRow>, offset = this.#nextSample): void {
+    if (offset < this.#nextSample) return;
+    for (const sample of samples) addSample(this.#countersOf(sample.job ?? ''), sample);
+    this.#nextSample = offset + 1n;
+  }
+
+  /** Offset of the first message of samples that has not been taken in. */
+  get nextSample(): bigint {
+    return this.#nextSample;
+  }
+
+  #countersOf(job: string): Counters {
+    let counters = this.#counters.get(job);
+    if (!counters) this.#counters.set(job, (counters = newCounters()));
+    return counters;
   }
 
   /** Counts records of a job that were lost before they became rows. */
@@ -126,22 +155,29 @@ export class PartitionPipeline {
 
   snapshot(): Uint8Array {
     const jobs = [...this.#jobs].map(([name, { state }]): [string, JobState] => [name, state]);
-    return serialize({ version: SNAPSHOT_VERSION, jobs } satisfies Snapshot);
+    const [counters, nextSample] = [this.#counters, this.#nextSample];
+    return serialize({ version: SNAPSHOT_VERSION, jobs, counters, nextSample } satisfies Snapshot);
   }
 
   /** False if the snapshot is of another version: the pipeline then starts empty. */
   restore(bytes: Uint8Array): boolean {
-    const { version, jobs } = deserialize(bytes) as Snapshot;
+    const { version, jobs, counters, nextSample } = deserialize(bytes) as Snapshot;
     if (version !== SNAPSHOT_VERSION) return false;
-    for (const [name, state] of jobs) this.#jobs.set(name, new JobPipeline(state, this.#rules, this.#baseline));
+    this.#counters = counters;
+    this.#nextSample = nextSample;
+    for (const [name, state] of jobs) this.#jobs.set(name, this.#pipelineOf(state));
     return true;
   }
 
   #jobOf(meta: JobMeta): JobPipeline {
     const name = jobKey(meta);
     let job = this.#jobs.get(name);
-    if (!job) this.#jobs.set(name, (job = new JobPipeline(newJobState(meta), this.#rules, this.#baseline)));
+    if (!job) this.#jobs.set(name, (job = this.#pipelineOf(newJobState(meta))));
     return job;
+  }
+
+  #pipelineOf(state: JobState): JobPipeline {
+    return new JobPipeline(state, this.#rules, this.#baseline, this.#countersOf(state.topology.meta.job));
   }
 }
 

@@ -2,6 +2,7 @@ import { PartitionPipeline } from '../../detector/pipeline/partition-pipeline.js
 import type { Incident } from '../../protocol/incident.js';
 import { type JobMeta, newJobMeta } from '../../protocol/job-meta.js';
 import { type PhaseBatch, PhaseBatchBuilder, type PhaseRow } from '../../protocol/phase-batch.js';
+import type { SampleRow } from '../../protocol/sample.js';
 import { canonicalPhase, KIND, kindOfPhase, OPS } from '../../protocol/vocabulary.js';
 
 /** One phase as the tables of public reports give it: durations in ms. */
@@ -55,14 +56,29 @@ export interface Judgement {
   pipeline: PartitionPipeline;
 }
 
-/** What the detector makes of messages, at the end of the stream. */
-export function judge(batches: Iterable<PhaseBatch>): Judgement {
+/** What the hosts' counters and events say at a time. */
+export type Sample = Pick<SampleRow, 'time_ns' | 'name' | 'value'> & Partial<SampleRow>;
+
+export const sampleAt = (seconds: number, facts: Omit<Sample, 'time_ns'>): Sample => ({
+  ...facts,
+  time_ns: T0 + BigInt(Math.round(seconds * 1e9)),
+});
+
+/** What the detector makes of messages, at the end of the stream; samples come when a collector would send them. */
+export function judge(batches: Iterable<PhaseBatch>, samples: readonly Sample[] = []): Judgement {
   const pipeline = new PartitionPipeline();
   const found = new Map<string, Incident>();
   let offset = 0n;
-  for (const batch of batches)
+  const waiting = samples.toSorted((a, b) => (a.time_ns < b.time_ns ? -1 : 1));
+  for (const batch of batches) {
+    const now = batch.columns.start_ns.bigint(0);
+    const due = waiting.findIndex(({ time_ns }) => time_ns > now);
+    pipeline.addSamples(
+      waiting.splice(0, due < 0 ? waiting.length : due).map((sample) => ({ ...NO_SOURCE, job: 'case', ...sample })),
+    );
     for (const { after } of pipeline.add(batch, { place: `message ${offset}`, offset: offset++, again: false }))
       found.set(after.id, after);
+  }
   for (const { after } of pipeline.flush()) found.set(after.id, after);
   for (const incident of pipeline.openIncidents()) found.set(incident.id, incident);
   const all = [...found.values()];
@@ -72,6 +88,8 @@ export function judge(batches: Iterable<PhaseBatch>): Judgement {
     pipeline,
   };
 }
+
+const NO_SOURCE = { host: '', rank: -1, gpu: '', nic: '', link: '', unit: '', cumulative: false };
 
 /** Small seeded generator: tests must not depend on chance. */
 export function mulberry32(seed: number): () => number {
