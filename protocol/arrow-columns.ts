@@ -15,10 +15,10 @@ import {
   type Vector,
   vectorFromArray,
 } from 'apache-arrow';
+import { absentColumn } from './absent-columns.js';
 import { COLUMN_NAMES, type ColumnName, type ColumnType, columnSpec } from './columns.js';
 import { PicketError } from './errors.js';
 import { Int64Column } from './int64.js';
-import { MAX_MESSAGE_ROWS } from './limits.js';
 import { type NameColumn, newColumn, type PhaseBatch, type PhaseColumns } from './phase-batch.js';
 
 const ARROW_TYPES: Record<Exclude<ColumnType, 'name'>, DataType> = {
@@ -69,7 +69,7 @@ export function fromArrow(name: ColumnName, data: Data | undefined, length: numb
   const { type, absent } = columnSpec(name);
   if (!data || data.typeId === Type.Null) {
     if (absent === null) throw new PicketError('bad_input', 'required column is missing', { field: name });
-    return filled(type, length, absent);
+    return absentColumn(type, length, absent);
   }
   if (!holds(data, length))
     throw new PicketError('bad_input', `a column of ${data.type} does not hold ${length} readable values`, {
@@ -141,34 +141,6 @@ function namesOf(dictionary: Vector): readonly string[] {
 function unpacked(bits: Uint8Array, length: number): Uint8Array {
   const column = new Uint8Array(length);
   for (let i = 0; i < length; i++) column[i] = ((bits[i >> 3] as number) >> (i & 7)) & 1;
-  return column;
-}
-
-/** Columns of one value, as long as any message needed yet: shared, since nobody writes into a decoded batch. */
-const constants = new Map<string, PhaseColumns[ColumnName]>();
-
-function filled(type: ColumnType, length: number, absent: number | string): PhaseColumns[ColumnName] {
-  const key = `${type} ${absent}`;
-  let column = constants.get(key);
-  if (!column || lengthOf(column) < length) {
-    column = newFilled(type, Math.max(length, MAX_MESSAGE_ROWS), absent);
-    constants.set(key, column);
-  }
-  if (column instanceof Int64Column) return new Int64Column(column.words.subarray(0, 2 * length));
-  if ('indices' in column) return { indices: column.indices.subarray(0, length), values: column.values };
-  return column.subarray(0, length);
-}
-
-const lengthOf = (column: PhaseColumns[ColumnName]): number =>
-  'indices' in column ? column.indices.length : column.length;
-
-function newFilled(type: ColumnType, length: number, absent: number | string): PhaseColumns[ColumnName] {
-  if (type === 'name') return { indices: new Int32Array(length), values: [absent as string] };
-  const column = newColumn(type, length);
-  if (absent === 0) return column;
-  // Both words at once: right for -1, the only other value that the table uses.
-  if (column instanceof Int64Column) column.words.fill(absent as number);
-  else (column as Int32Array).fill(absent as number);
   return column;
 }
 

@@ -1,3 +1,4 @@
+import { isAbsent } from './absent-columns.js';
 import { Int64Column } from './int64.js';
 import { MAX_DURATION_NS, MAX_RANK, MAX_START_NS } from './limits.js';
 import type { PhaseBatch } from './phase-batch.js';
@@ -65,7 +66,8 @@ export function checkRows(batch: PhaseBatch): RowChecks {
     if (value < 0 || value > MAX_RANK) bad.add(i, 'rank_out_of_range');
   }
   for (let i = 0; i < batch.length; i++) if ((step.words[2 * i + 1] as number) < 0) bad.add(i, 'step_negative');
-  for (const name of NOT_BELOW_MINUS_ONE) checkNotBelowMinusOne(batch.columns[name], batch.length, bad);
+  for (const name of NOT_BELOW_MINUS_ONE)
+    if (!isAbsent(batch.columns[name])) checkNotBelowMinusOne(batch.columns[name], batch.length, bad);
   return bad.keep ? { keep: bad.keep, dropped: bad.dropped } : NOTHING_DROPPED;
 }
 

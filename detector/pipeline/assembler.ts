@@ -1,8 +1,9 @@
+import { isAbsent } from '../../protocol/absent-columns.js';
 import { type Int64, int64Of } from '../../protocol/int64.js';
 import type { PhaseBatch } from '../../protocol/phase-batch.js';
 import { BLOCKING_OPS } from '../../protocol/vocabulary.js';
 import { lowerMedian } from '../reference/statistics.js';
-import { type JobBatch, StepRows } from './step-rows.js';
+import { type JobBatch, type StepMemory, StepRows } from './step-rows.js';
 import { SERVING_FACTS } from './step-view.js';
 import { internName, internPhase, type JobTopology, mergeMeta, slotOf } from './topology.js';
 
@@ -39,6 +40,8 @@ export const LATENESS_NS = 300e9;
 export const MAX_WAITING_STEPS = 4096;
 /** About 600 MB of messages. */
 const MAX_WAITING_ROWS = 4_000_000;
+/** Steps of a message are taken in before they close: as many are kept ready as a message of decode steps has. */
+const MAX_SPARE = 128;
 /** Sampled traces skip hundreds of steps; a lone step further ahead is a broken record until another confirms it. */
 const FAR_STEPS = 1024;
 
@@ -62,8 +65,8 @@ export class Assembler {
   readonly #topology: JobTopology;
   /** By step, in the order of their numbers where it matters. */
   readonly #pending = new Map<number, StepRows>();
-  /** Rows of the step that closed last. */
-  #lastRows = 0;
+  /** Memory of steps that have closed. */
+  readonly #spare: StepMemory[] = [];
   #waitingRows = 0;
 
   constructor(topology: JobTopology, state: AssemblerState = newAssemblerState()) {
@@ -129,6 +132,11 @@ export class Assembler {
     this.#waitingRows = 0;
   }
 
+  /** Takes back the memory of a closed step that nobody reads any more. */
+  reuse(rows: StepRows): void {
+    if (this.#spare.length < MAX_SPARE) this.#spare.push(rows.release());
+  }
+
   /** Ranks that communicators name are waited for from the first message on. */
   #expectMembers({ meta }: PhaseBatch): void {
     for (const ranks of Object.values(meta.groups))
@@ -153,7 +161,7 @@ export class Assembler {
 
   #rowsOf(step: number, offset: bigint): StepRows {
     let rows = this.#pending.get(step);
-    if (!rows) this.#pending.set(step, (rows = new StepRows(step, offset, this.#lastRows)));
+    if (!rows) this.#pending.set(step, (rows = new StepRows(step, offset, this.#spare.pop())));
     return rows;
   }
 
@@ -194,7 +202,6 @@ export class Assembler {
   #closeOne(step: number): ClosedStep {
     const rows = this.#pending.get(step) as StepRows;
     this.#pending.delete(step);
-    this.#lastRows = rows.length;
     this.#waitingRows -= rows.length;
     const live = [...this.state.live];
     const absent = live.filter((slot) => !rows.starts.has(slot) && (this.state.progress.get(slot) ?? -1) <= step);
@@ -212,7 +219,9 @@ function internBatch(batch: PhaseBatch, topology: JobTopology): JobBatch {
   return {
     batch,
     blocking: Uint8Array.from(op.values, (name) => (BLOCKING_OPS.has(name) ? 1 : 0)),
-    facts: SERVING_FACTS.map((name) => batch.columns[name]),
+    facts: SERVING_FACTS.map((name) => ({ name, column: batch.columns[name] })).filter(
+      ({ column }) => !isAbsent(column),
+    ),
     namesPorts: [...nic.values, ...link.values].some((name) => name !== ''),
     phaseIds: Int32Array.from(phase.values, (name) => internPhase(topology, name)),
     groupIds: Int32Array.from(group.values, (name) => internName(topology.groupNames, name)),

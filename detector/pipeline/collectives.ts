@@ -35,10 +35,19 @@ export interface CommSize {
 
 interface Collecting {
   name: string;
-  /** slot -> sum of durations */
-  sums: Map<number, number>;
-  /** One entry a collective (seq and phase tell them apart): where its shortest duration and number of ranks stand. */
-  places: Map<number, number>;
+  /** slot -> its place, for ranks that took part */
+  members: Map<number, number>;
+  /** Sum of a rank's durations, by place. */
+  sums: number[];
+  /** Of the last row. */
+  slot: number;
+  member: number;
+  /** One entry a collective, and what tells them apart: seq and phase. */
+  keys: number[];
+  /** Where the last row's collective stands in them. */
+  place: number;
+  /** key -> place, once a rank's collectives do not come in the order of the first one's. */
+  places: Map<number, number> | undefined;
   shortest: number[];
   reported: number[];
   messageBytes: number[];
@@ -47,7 +56,6 @@ interface Collecting {
   /** Rows of one rank that sum collectives whose transfer the collector knew. */
   summedSizes: CommSize[];
   bytes: number;
-  firstSlot: number;
 }
 
 export type Collectives = Map<string, Collecting>;
@@ -65,38 +73,58 @@ export function addCollective(
   // Rows that name no communicator: the ranks of one stage are taken for it.
   const name = named || `stage ${topology.stages[slot]}`;
   let group = all.get(name);
-  if (!group) {
-    group = {
-      name,
-      sums: new Map(),
-      places: new Map(),
-      shortest: [],
-      reported: [],
-      messageBytes: [],
-      ops: [],
-      summedTransfer: 0,
-      summedSizes: [],
-      bytes: 0,
-      firstSlot: slot,
-    };
-    all.set(name, group);
-  }
+  if (!group) all.set(name, (group = newCollecting(name)));
   const duration = columns.dur_ns.number(i);
-  group.sums.set(slot, (group.sums.get(slot) ?? 0) + duration);
-  if (slot === group.firstSlot) group.bytes += columns.bytes.number(i);
+  const member = memberOf(group, slot);
+  group.sums[member] = (group.sums[member] as number) + duration;
+  if (member === 0) group.bytes += columns.bytes.number(i);
   const summed = columns.transfer_ns.number(i);
   if (summed >= 0) {
     group.summedTransfer = Math.max(group.summedTransfer, summed);
-    if (slot === group.firstSlot) group.summedSizes.push(sizeOfSum(source, i, summed));
+    if (member === 0) group.summedSizes.push(sizeOfSum(source, i, summed));
   } else takeShortest(group, source, i, duration);
+}
+
+const newCollecting = (name: string): Collecting => ({
+  name,
+  members: new Map(),
+  sums: [],
+  slot: -1,
+  member: -1,
+  keys: [],
+  place: -1,
+  places: undefined,
+  shortest: [],
+  reported: [],
+  messageBytes: [],
+  ops: [],
+  summedTransfer: 0,
+  summedSizes: [],
+  bytes: 0,
+});
+
+/** Rows of a rank come together, so that it is looked up once. */
+function memberOf(group: Collecting, slot: number): number {
+  if (group.slot === slot) return group.member;
+  let member = group.members.get(slot);
+  if (member === undefined) {
+    member = group.sums.push(0) - 1;
+    group.members.set(slot, member);
+  }
+  group.place = -1;
+  group.slot = slot;
+  group.member = member;
+  return member;
 }
 
 function takeShortest(group: Collecting, source: JobBatch, i: number, duration: number): void {
   const { columns } = source.batch;
   const key = columns.seq.number(i) * 4096 + (source.phaseIds[columns.phase.indices[i] as number] as number);
-  const place = group.places.get(key);
-  if (place === undefined) {
-    group.places.set(key, group.shortest.push(duration) - 1);
+  const place = placeOf(group, key);
+  group.place = place;
+  if (place === group.shortest.length) {
+    group.keys.push(key);
+    group.shortest.push(duration);
     group.reported.push(1);
     group.messageBytes.push(columns.bytes.number(i));
     group.ops.push(columns.op.values[columns.op.indices[i] as number] || '');
@@ -106,16 +134,30 @@ function takeShortest(group: Collecting, source: JobBatch, i: number, duration: 
   }
 }
 
+/** Place of a collective, the next free one if it is new. Ranks report them in one order, mostly that of their keys. */
+function placeOf(group: Collecting, key: number): number {
+  const { keys } = group;
+  const next = group.place + 1;
+  if (keys[next] === key) return next;
+  if (!group.places) {
+    if (next === keys.length && (next === 0 || key > (keys[next - 1] as number))) return next;
+    group.places = new Map(keys.map((known, place) => [known, place]));
+  }
+  let place = group.places.get(key);
+  if (place === undefined) group.places.set(key, (place = keys.length));
+  return place;
+}
+
 export const groupsOf = (all: Collectives, topology: JobTopology): CommGroup[] =>
   [...all.values()]
-    .filter((group) => group.sums.size > 1)
+    .filter((group) => group.members.size > 1)
     .map((group) => {
-      const slots = [...group.sums.keys()];
+      const slots = [...group.members.keys()];
       return {
         name: group.name,
         slots,
         sameStage: inOneStage(topology, slots),
-        durations: Float64Array.from(group.sums.values()),
+        durations: Float64Array.from(group.sums),
         transfer: transferOf(group),
         bytes: group.bytes,
         count: group.shortest.length,
@@ -126,7 +168,7 @@ export const groupsOf = (all: Collectives, topology: JobTopology): CommGroup[] =
 
 /** A collective that a rank did not report has no known minimum, and so the sum has none. */
 function transferOf(group: Collecting): number {
-  if (group.reported.some((ranks) => ranks < group.sums.size)) return -1;
+  if (group.reported.some((ranks) => ranks < group.members.size)) return -1;
   return group.shortest.reduce((sum, duration) => sum + duration, group.summedTransfer);
 }
 
@@ -138,7 +180,7 @@ function sizeOfSum({ batch: { columns } }: JobBatch, i: number, transfer: number
 function sizesOf(group: Collecting): CommSize[] {
   const sizes: CommSize[] = group.summedSizes.map((size) => ({ ...size }));
   group.shortest.forEach((transfer, place) => {
-    if ((group.reported[place] as number) < group.sums.size) return;
+    if ((group.reported[place] as number) < group.members.size) return;
     const [op, bytes] = [group.ops[place] as string, group.messageBytes[place] as number];
     const size = sizes.find((known) => known.bytes === bytes && known.op === op);
     if (size) {

@@ -146,6 +146,7 @@ export class JobPipeline {
     const { topology, ends, views, detectors, expressions, book, holds, assembler } = this.state;
     const policy = this.#policyNow();
     const view = decompose(rows, topology, { base: this.state.base as Int64, ends }, live);
+    this.assembler.reuse(rows);
     views.push(view);
     if (views.length > WINDOW_STEPS) views.shift();
     const counters = this.#counters;

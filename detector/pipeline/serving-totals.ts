@@ -38,10 +38,9 @@ export function addServing(
   i: number,
   slot: number,
 ): void {
-  for (let k = 0; k < facts.length; k++) {
-    const column = facts[k] as JobBatch['facts'][number];
+  for (const { name, column } of facts) {
     const value = column instanceof Int64Column ? column.number(i) : (column[i] as number);
-    if (value >= 0) noteFact(totals, SERVING_FACTS[k] as ServingFact, slot, value);
+    if (value >= 0) noteFact(totals, name, slot, value);
   }
   const request = columns.request.values[columns.request.indices[i] as number];
   if (!request) return;

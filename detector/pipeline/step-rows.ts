@@ -1,5 +1,6 @@
 import type { Int64Column } from '../../protocol/int64.js';
 import type { PhaseBatch } from '../../protocol/phase-batch.js';
+import type { ServingFact } from './step-view.js';
 
 /** A message whose dictionary ids have been mapped to ids that hold for the whole job. */
 export interface JobBatch {
@@ -10,9 +11,19 @@ export interface JobBatch {
   readonly blocking: Uint8Array;
   /** Some row names a NIC or link. */
   readonly namesPorts: boolean;
-  /** Columns of SERVING_FACTS, in its order, looked up once a message. */
-  readonly facts: readonly (Int32Array | Float32Array | Int64Column)[];
+  /** Those of SERVING_FACTS that the message has. */
+  readonly facts: readonly { readonly name: ServingFact; readonly column: Int32Array | Float32Array | Int64Column }[];
 }
+
+/** What a step's rows are kept in; the next step's are as many, and memory that has grown to them saves time. */
+export interface StepMemory {
+  /** Batch, row and slot, one after the other. */
+  refs: Int32Array<ArrayBuffer>;
+  /** Open addressing over references, by identity: index + 1, 0 is empty. At most half full. */
+  table: Int32Array<ArrayBuffer>;
+}
+
+const newStepMemory = (): StepMemory => ({ refs: new Int32Array(3 * 64), table: new Int32Array(128) });
 
 /**
  * The rows of one step that has not closed, as references into their messages: nothing is copied. A row of an identity
@@ -26,18 +37,22 @@ export class StepRows {
   readonly starts = new Map<number, number>();
   readonly #batches: JobBatch[] = [];
   #lastBatch = 0;
-  /** Batch, row and slot, one after the other. */
-  #refs: Int32Array<ArrayBuffer>;
   #count = 0;
-  /** Open addressing over references, by identity: index + 1, 0 is empty. At most half full. */
+  #refs: Int32Array<ArrayBuffer>;
   #table: Int32Array<ArrayBuffer>;
 
-  /** @param expectedRows what the step before had */
-  constructor(step: number, offset: bigint, expectedRows: number) {
+  constructor(step: number, offset: bigint, memory = newStepMemory()) {
     this.step = step;
     this.offset = offset;
-    this.#refs = new Int32Array(3 * Math.max(64, expectedRows));
-    this.#table = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(128, 2 * (expectedRows + 1)))));
+    this.#refs = memory.refs;
+    this.#table = memory.table;
+  }
+
+  /** Gives the memory away, for another step; the rows are gone. */
+  release(): StepMemory {
+    this.#count = 0;
+    this.#table.fill(0);
+    return { refs: this.#refs, table: this.#table };
   }
 
   get length(): number {

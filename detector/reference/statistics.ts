@@ -9,21 +9,42 @@ export function sortedKnown(values: ArrayLike<number>): Float64Array {
 
 /** Median; of an even number of values the lower of the two middle ones, so that half of the ranks may be slow. */
 export function lowerMedian(values: ArrayLike<number>): number {
-  const sorted = sortedKnown(values);
-  return sorted.length === 0 ? Number.NaN : (sorted[(sorted.length - 1) >> 1] as number);
+  const [sorted, count] = sortedForNow(values);
+  return count === 0 ? Number.NaN : (sorted[(count - 1) >> 1] as number);
 }
 
 export function median(values: ArrayLike<number>): number {
-  return quantile(sortedKnown(values), 0.5);
+  const [sorted, count] = sortedForNow(values);
+  return quantile(sorted, 0.5, count);
 }
 
-/** Quantile of a sorted array by linear interpolation; NaN if it is empty. */
-export function quantile(sorted: Float64Array, q: number): number {
-  if (sorted.length === 0) return Number.NaN;
-  const at = q * (sorted.length - 1);
+/** Medians of a few values are taken several times a step: for these the sort of typed arrays costs more than it does. */
+const few = new Float64Array(32);
+
+/** Like sortedKnown, but holds only until the next call; with the count of known values. */
+function sortedForNow(values: ArrayLike<number>): [Float64Array, number] {
+  if (values.length > few.length) {
+    const sorted = sortedKnown(values);
+    return [sorted, sorted.length];
+  }
+  let count = 0;
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i] as number;
+    if (Number.isNaN(value)) continue;
+    let at = count++;
+    for (; at > 0 && (few[at - 1] as number) > value; at--) few[at] = few[at - 1] as number;
+    few[at] = value;
+  }
+  return [few, count];
+}
+
+/** Quantile of the first `count` values of a sorted array by linear interpolation; NaN if there are none. */
+export function quantile(sorted: Float64Array, q: number, count: number = sorted.length): number {
+  if (count === 0) return Number.NaN;
+  const at = q * (count - 1);
   const low = Math.floor(at);
   const a = sorted[low] as number;
-  const b = sorted[Math.min(low + 1, sorted.length - 1)] as number;
+  const b = sorted[Math.min(low + 1, count - 1)] as number;
   return a + (b - a) * (at - low);
 }
 
