@@ -63,6 +63,7 @@ const ranksOfSlowHost = (findings: readonly Finding[]): Set<number> =>
  * of the whole job is what remains when nothing else is found.
  */
 export function explained(findings: readonly Finding[]): Finding[] {
+  if (findings.length === 0) return [];
   const unusable = findings.filter(({ kind }) => kind === 'data_quality');
   if (unusable.length > 0) return unusable;
   const drift = findings.some(({ kind }) => EXPLAIN_DRIFT.has(kind));

@@ -3,7 +3,7 @@ import { type Int64, int64Of } from '../../protocol/int64.js';
 import type { PhaseBatch } from '../../protocol/phase-batch.js';
 import { BLOCKING_OPS } from '../../protocol/vocabulary.js';
 import { lowerMedian } from '../reference/statistics.js';
-import { type JobBatch, type StepMemory, StepRows } from './step-rows.js';
+import { type JobBatch, newStepMemory, type StepMemory, StepRows } from './step-rows.js';
 import { SERVING_FACTS } from './step-view.js';
 import { internName, internPhase, type JobTopology, mergeMeta, slotOf } from './topology.js';
 
@@ -102,7 +102,7 @@ export class Assembler {
       }
       // Rows of one rank and step come together: what depends on these two only is done once.
       if (rows?.step !== number || rank[i] !== lastRank) {
-        if (rows?.step !== number) rows = this.#rowsOf(number, offset);
+        if (rows?.step !== number) rows = this.#rowsOf(number, offset, rows?.length ?? 0);
         lastRank = rank[i] as number;
         slot = slotOf(this.#topology, lastRank, batch.meta.host);
         this.#advance(slot, number, start_ns.number(i), rows);
@@ -159,9 +159,10 @@ export class Assembler {
     return least;
   }
 
-  #rowsOf(step: number, offset: bigint): StepRows {
+  #rowsOf(step: number, offset: bigint, expected: number): StepRows {
     let rows = this.#pending.get(step);
-    if (!rows) this.#pending.set(step, (rows = new StepRows(step, offset, this.#spare.pop())));
+    if (!rows)
+      this.#pending.set(step, (rows = new StepRows(step, offset, this.#spare.pop() ?? newStepMemory(expected))));
     return rows;
   }
 

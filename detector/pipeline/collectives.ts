@@ -50,11 +50,10 @@ interface Collecting {
   places: Map<number, number> | undefined;
   shortest: number[];
   reported: number[];
-  messageBytes: number[];
-  ops: string[];
+  /** Which of `sizes` each is of. */
+  sizeOf: number[];
+  sizes: CommSize[];
   summedTransfer: number;
-  /** Rows of one rank that sum collectives whose transfer the collector knew. */
-  summedSizes: CommSize[];
   bytes: number;
 }
 
@@ -79,10 +78,8 @@ export function addCollective(
   group.sums[member] = (group.sums[member] as number) + duration;
   if (member === 0) group.bytes += columns.bytes.number(i);
   const summed = columns.transfer_ns.number(i);
-  if (summed >= 0) {
-    group.summedTransfer = Math.max(group.summedTransfer, summed);
-    if (member === 0) group.summedSizes.push(sizeOfSum(source, i, summed));
-  } else takeShortest(group, source, i, duration);
+  if (summed < 0) takeShortest(group, source, i, duration);
+  else if (member === 0) takeSum(group, source, i, summed);
 }
 
 const newCollecting = (name: string): Collecting => ({
@@ -96,10 +93,9 @@ const newCollecting = (name: string): Collecting => ({
   places: undefined,
   shortest: [],
   reported: [],
-  messageBytes: [],
-  ops: [],
+  sizeOf: [],
+  sizes: [],
   summedTransfer: 0,
-  summedSizes: [],
   bytes: 0,
 });
 
@@ -126,8 +122,7 @@ function takeShortest(group: Collecting, source: JobBatch, i: number, duration: 
     group.keys.push(key);
     group.shortest.push(duration);
     group.reported.push(1);
-    group.messageBytes.push(columns.bytes.number(i));
-    group.ops.push(columns.op.values[columns.op.indices[i] as number] || '');
+    group.sizeOf.push(sizeIndex(group.sizes, opOf(source, i), columns.bytes.number(i)));
   } else {
     group.reported[place] = (group.reported[place] as number) + 1;
     if (duration < (group.shortest[place] as number)) group.shortest[place] = duration;
@@ -157,7 +152,7 @@ export const groupsOf = (all: Collectives, topology: JobTopology): CommGroup[] =
         name: group.name,
         slots,
         sameStage: inOneStage(topology, slots),
-        durations: Float64Array.from(group.sums),
+        durations: new Float64Array(group.sums),
         transfer: transferOf(group),
         bytes: group.bytes,
         count: group.shortest.length,
@@ -172,23 +167,34 @@ function transferOf(group: Collecting): number {
   return group.shortest.reduce((sum, duration) => sum + duration, group.summedTransfer);
 }
 
-function sizeOfSum({ batch: { columns } }: JobBatch, i: number, transfer: number): CommSize {
-  const op = columns.op.values[columns.op.indices[i] as number] || '';
-  return { op, bytes: columns.bytes.number(i), count: Math.max(1, columns.count[i] as number), transfer };
+const opOf = ({ batch: { columns } }: JobBatch, i: number): string =>
+  columns.op.values[columns.op.indices[i] as number] || '';
+
+/** A row that sums collectives whose transfer the collector knew: all ranks say the same, so one is asked. */
+function takeSum(group: Collecting, source: JobBatch, i: number, transfer: number): void {
+  const { bytes, count } = source.batch.columns;
+  const size = group.sizes[sizeIndex(group.sizes, opOf(source, i), bytes.number(i))] as CommSize;
+  size.count += Math.max(1, count[i] as number);
+  size.transfer += transfer;
+  group.summedTransfer += transfer;
+}
+
+function sizeIndex(sizes: CommSize[], op: string, bytes: number): number {
+  for (let at = sizes.length - 1; at >= 0; at--) {
+    const size = sizes[at] as CommSize;
+    if (size.bytes === bytes && size.op === op) return at;
+  }
+  return sizes.push({ op, bytes, count: 0, transfer: 0 }) - 1;
 }
 
 function sizesOf(group: Collecting): CommSize[] {
-  const sizes: CommSize[] = group.summedSizes.map((size) => ({ ...size }));
-  group.shortest.forEach((transfer, place) => {
-    if ((group.reported[place] as number) < group.members.size) return;
-    const [op, bytes] = [group.ops[place] as string, group.messageBytes[place] as number];
-    const size = sizes.find((known) => known.bytes === bytes && known.op === op);
-    if (size) {
-      size.count++;
-      size.transfer += transfer;
-    } else sizes.push({ op, bytes, count: 1, transfer });
-  });
-  return sizes;
+  for (let place = 0; place < group.shortest.length; place++) {
+    if ((group.reported[place] as number) < group.members.size) continue;
+    const size = group.sizes[group.sizeOf[place] as number] as CommSize;
+    size.count++;
+    size.transfer += group.shortest[place] as number;
+  }
+  return group.sizes.filter(({ count }) => count > 0);
 }
 
 /** How long the others waited for each slot of the group: the median of the others' time in it, less its own. */

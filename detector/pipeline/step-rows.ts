@@ -23,7 +23,11 @@ export interface StepMemory {
   table: Int32Array<ArrayBuffer>;
 }
 
-const newStepMemory = (): StepMemory => ({ refs: new Int32Array(3 * 64), table: new Int32Array(128) });
+/** Memory for about so many rows. */
+export function newStepMemory(rows: number): StepMemory {
+  const least = Math.max(64, rows);
+  return { refs: new Int32Array(3 * least), table: new Int32Array(2 ** Math.ceil(Math.log2(2 * least + 2))) };
+}
 
 /**
  * The rows of one step that has not closed, as references into their messages: nothing is copied. A row of an identity
@@ -41,7 +45,7 @@ export class StepRows {
   #refs: Int32Array<ArrayBuffer>;
   #table: Int32Array<ArrayBuffer>;
 
-  constructor(step: number, offset: bigint, memory = newStepMemory()) {
+  constructor(step: number, offset: bigint, memory: StepMemory = newStepMemory(0)) {
     this.step = step;
     this.offset = offset;
     this.#refs = memory.refs;

@@ -61,6 +61,29 @@ describe('splitting collectives into transfer and wait', () => {
     assert.equal(group?.transfer, 500);
   });
 
+  it('adds the transfers of several summed rows, by operation and size', () => {
+    const sum = (rank: number, phase: string, bytes: number, transfer_ns: number): Row =>
+      reduce(rank, -1, 900, { phase, op: phase, bytes, transfer_ns, count: 4 });
+    const rows = [0, 1].flatMap((rank) => [sum(rank, 'all_reduce', 64, 500), sum(rank, 'all_gather', 32, 200)]);
+    const [group] = view(rows).groups;
+    assert.equal(group?.transfer, 700);
+    assert.deepEqual(group?.sizes, [
+      { op: 'all_reduce', bytes: 64, count: 4, transfer: 500 },
+      { op: 'all_gather', bytes: 32, count: 4, transfer: 200 },
+    ]);
+  });
+
+  it('tells collectives apart in whatever order ranks report them', () => {
+    const [group] = view([
+      ...[reduce(0, 1, 10), reduce(0, 2, 20), reduce(0, 3, 30)],
+      ...[reduce(1, 3, 31), reduce(1, 1, 5), reduce(1, 2, 50)],
+      ...[reduce(2, 2, 19), reduce(2, 4, 1), reduce(2, 3, 40), reduce(2, 1, 60)],
+      ...[reduce(0, 4, 2), reduce(1, 4, 3)],
+    ]).groups;
+    assert.equal(group?.transfer, 5 + 19 + 30 + 1);
+    assert.equal(group?.count, 4);
+  });
+
   it('knows no transfer where a rank did not report a collective', () => {
     const [group] = view([reduce(0, 1, 30), reduce(1, 1, 100), reduce(0, 2, 80)]).groups;
     assert.equal(group?.transfer, -1);
