@@ -12,8 +12,8 @@ import type { Finding, JobWindow } from './finding.js';
  * Signature (as in DLRover's xpu_timer and Mycroft, SOSP'25): a communication phase has begun and not ended for
  * three usual steps, at least a second. Of its communicator's ranks those that have not begun it are named; if all have,
  * it is the transfer that hangs and no rank is named. It is seen while it lasts, from rows that say `open`: the step it is
- * in never closes, so this does not wait for steps. Before three steps are known (first steps compile for minutes) it
- * takes ten minutes. A checkpoint or evaluation under way on a rank explains that it has not come.
+ * in never closes, so this does not wait for steps. Before three steps are known it takes half
+ * an hour: first steps compile, and a recorded one took 22 minutes (training events in DLRover, which gives first steps 2 h). A checkpoint or evaluation under way on a rank explains that it has not come.
  */
 export interface OpenPhases {
   /** `slot|phase|group|seq|step` */
@@ -36,7 +36,7 @@ export const newOpenPhases = (): OpenPhases => ({ phases: new Map() });
 
 const STEPS = 3;
 const MIN_NS = 1e9;
-const UNKNOWN_NS = 600e9;
+const UNKNOWN_NS = 1800e9;
 const PAUSES: ReadonlySet<string> = new Set(['checkpoint', 'evaluation']);
 
 /** Takes in which phases of a message are still open, and which have ended since. */

@@ -50,7 +50,8 @@ interface Collecting {
   places: Map<number, number> | undefined;
   shortest: number[];
   reported: number[];
-  /** Which of `sizes` each is of. */
+  /** How many collectives each row of it sums, and which of `sizes` they are of. */
+  counts: number[];
   sizeOf: number[];
   sizes: CommSize[];
   summedTransfer: number;
@@ -93,6 +94,7 @@ const newCollecting = (name: string): Collecting => ({
   places: undefined,
   shortest: [],
   reported: [],
+  counts: [],
   sizeOf: [],
   sizes: [],
   summedTransfer: 0,
@@ -122,7 +124,8 @@ function takeShortest(group: Collecting, source: JobBatch, i: number, duration: 
     group.keys.push(key);
     group.shortest.push(duration);
     group.reported.push(1);
-    group.sizeOf.push(sizeIndex(group.sizes, opOf(source, i), columns.bytes.number(i)));
+    group.counts.push(countOf(source, i));
+    group.sizeOf.push(sizeIndex(group, source, i));
   } else {
     group.reported[place] = (group.reported[place] as number) + 1;
     if (duration < (group.shortest[place] as number)) group.shortest[place] = duration;
@@ -167,19 +170,21 @@ function transferOf(group: Collecting): number {
   return group.shortest.reduce((sum, duration) => sum + duration, group.summedTransfer);
 }
 
-const opOf = ({ batch: { columns } }: JobBatch, i: number): string =>
-  columns.op.values[columns.op.indices[i] as number] || '';
+const countOf = ({ batch }: JobBatch, i: number): number => Math.max(1, batch.columns.count[i] as number);
 
 /** A row that sums collectives whose transfer the collector knew: all ranks say the same, so one is asked. */
 function takeSum(group: Collecting, source: JobBatch, i: number, transfer: number): void {
-  const { bytes, count } = source.batch.columns;
-  const size = group.sizes[sizeIndex(group.sizes, opOf(source, i), bytes.number(i))] as CommSize;
-  size.count += Math.max(1, count[i] as number);
+  const size = group.sizes[sizeIndex(group, source, i)] as CommSize;
+  size.count += countOf(source, i);
   size.transfer += transfer;
   group.summedTransfer += transfer;
 }
 
-function sizeIndex(sizes: CommSize[], op: string, bytes: number): number {
+/** The row's size among those of the group; its bytes are those of all collectives that it sums. */
+function sizeIndex({ sizes }: Collecting, source: JobBatch, i: number): number {
+  const { columns } = source.batch;
+  const op = columns.op.values[columns.op.indices[i] as number] || '';
+  const bytes = Math.round(columns.bytes.number(i) / countOf(source, i));
   for (let at = sizes.length - 1; at >= 0; at--) {
     const size = sizes[at] as CommSize;
     if (size.bytes === bytes && size.op === op) return at;
@@ -191,7 +196,7 @@ function sizesOf(group: Collecting): CommSize[] {
   for (let place = 0; place < group.shortest.length; place++) {
     if ((group.reported[place] as number) < group.members.size) continue;
     const size = group.sizes[group.sizeOf[place] as number] as CommSize;
-    size.count++;
+    size.count += group.counts[place] as number;
     size.transfer += group.shortest[place] as number;
   }
   return group.sizes.filter(({ count }) => count > 0);

@@ -7,6 +7,8 @@ import { MESSAGE_ROWS, type RowFacts, RowWriter } from './row-writer.js';
 
 /** A message aims at this many rows; a fixed cost of decoding makes smaller ones dear. */
 const TARGET_ROWS = 1000;
+/** Nor do collectors keep rows for long: a second (their default) up to what an outage of the bus holds up. */
+const LONGEST_NS = 30e9;
 
 /** How far each host's clock is off, ns. */
 export const clockErrorNs = (seed: number, host: string): number =>
@@ -27,6 +29,9 @@ export class HostBatches {
   #writers: RowWriter[] = [];
   #long: LongStep | undefined;
   #steps = 0;
+  /** Start of the oldest row that waits, and end of the newest. */
+  #waitsFrom = Number.POSITIVE_INFINITY;
+  #newestEnd = 0;
 
   constructor(cluster: Cluster, seed: number, baseNs: bigint, stepsPerBatch: number | undefined) {
     this.#cluster = cluster;
@@ -86,7 +91,8 @@ export class HostBatches {
     this.#steps++;
     const due =
       this.#stepsPerBatch === undefined
-        ? this.#writers.some((writer) => writer.length >= TARGET_ROWS)
+        ? this.#newestEnd - this.#waitsFrom >= LONGEST_NS ||
+          this.#writers.some((writer) => writer.length >= TARGET_ROWS)
         : this.#steps % this.#stepsPerBatch === 0;
     if (due) this.#cut();
     return this.#full.splice(0);
@@ -102,10 +108,13 @@ export class HostBatches {
     const host = this.#hostOf[rank] as number;
     const writer = this.#writers[host] as RowWriter;
     writer.add(rank, start + (this.#clockErrorNs[host] as number), dur, facts);
+    if (start < this.#waitsFrom) this.#waitsFrom = start;
+    if (start + dur > this.#newestEnd) this.#newestEnd = start + dur;
     if (writer.length === MESSAGE_ROWS) this.#full.push(writer.take());
   }
 
   #cut(): void {
     for (const writer of this.#writers) if (writer.length > 0) this.#full.push(writer.take());
+    this.#waitsFrom = Number.POSITIVE_INFINITY;
   }
 }
