@@ -52,8 +52,12 @@ function finish({ passed, failed, skipped }) {
   process.exit(failed > 0 || passed === 0 ? 1 : 0);
 }
 
-if (run(process.execPath, ['scripts/setup.mjs', 'test']) !== 0) finish({ passed: 0, failed: 1, skipped: [] });
+const paths = process.argv.slice(2);
+/** Setting PyTorch up takes minutes and gigabytes: not for tests that do without. */
+const python = paths.length === 0 || paths.some((path) => /^test\/(hook|collector)/.test(path)) ? ['python'] : [];
+if (run(process.execPath, ['scripts/setup.mjs', 'test', ...python]) !== 0)
+  finish({ passed: 0, failed: 1, skipped: [] });
 const linted = run('node_modules/.bin/biome', ['ci', '.', ...(process.stdout.isTTY ? [] : ['--colors=off'])]) === 0;
 if (!linted) console.log('lint failed: `npx biome check --write` mends what it can');
-const counted = runTests(testFiles(process.argv.slice(2)));
+const counted = runTests(testFiles(paths));
 finish({ ...counted, passed: counted.passed + (linted ? 1 : 0), failed: counted.failed + (linted ? 0 : 1) });

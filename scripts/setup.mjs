@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * Everything a fresh clone needs, each part skipped where it is there: `setup.mjs` for the product, `setup.mjs test` for
- * its tests too. Exit 1: a part without which nothing works has failed. Parts that only some tests need are named instead.
+ * its tests too, `setup.mjs test python` for those with PyTorch as well. Exit 1: a part without which nothing works has failed. Parts that only some tests need are named instead.
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -17,6 +17,7 @@ import {
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { installKafkaJars } from './kafka/jars.mjs';
+import { installPython } from './python.mjs';
 import { installTfjsNode } from './tfjs-node.mjs';
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..');
@@ -90,8 +91,8 @@ function buildNative() {
 }
 
 const parts = process.argv.slice(2);
-if (parts.some((part) => part !== 'test') || parts.length > 1) {
-  console.error('usage: setup.mjs [test]');
+if (!['', 'test', 'test python'].includes(parts.join(' '))) {
+  console.error('usage: setup.mjs [test [python]]');
   process.exit(2);
 }
 try {
@@ -108,6 +109,8 @@ if (parts.includes('test')) {
   } catch (error) {
     say(`not available: the native parts, because ${error.message}; the tests that need them will fail`);
   }
+  const noPython = parts.includes('python') ? installPython(root, say) : undefined;
+  if (noPython) say(`not available: PyTorch, because ${noPython}; the tests that need it will be skipped`);
   const noTensorFlow = installTfjsNode(root, say);
   if (noTensorFlow)
     say(`not available: tfjs-node for the tests, because ${noTensorFlow}; the tests that need it will be skipped`);

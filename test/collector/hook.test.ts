@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -8,13 +8,11 @@ import { after, describe, it } from 'node:test';
 import { make, skip } from '../native/build.js';
 import { DetectorProcess } from '../support/detector-process.js';
 import { KafkaBroker, needsKafka } from '../support/kafka-broker.js';
+import { PYTHON, skipWithout } from '../support/python.js';
 import { CollectorProcess } from './collector-process.js';
 import { folder } from './support.js';
 
-/** A Python with PyTorch: $PICKET_PYTHON, else python3. */
-const PYTHON = process.env.PICKET_PYTHON ?? 'python3';
-const HAVE_TORCH = spawnSync(PYTHON, ['-c', 'import torch'], { stdio: 'ignore' }).status === 0;
-const needsTorch = skip || (HAVE_TORCH ? false : 'needs PyTorch: set PICKET_PYTHON to a Python that has it');
+const needsTorch = skip || skipWithout('torch');
 if (!needsTorch) make('all', 'addon');
 
 const STEPS = 300;

@@ -1,5 +1,6 @@
 """Fixtures of the hook's tests: `python -m pytest test/hook`. What needs torch is skipped by name without it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -19,6 +20,27 @@ LIBRARY = ROOT / "native/build/libpicket_fence.so"
 def pytest_sessionstart():
     if not LIBRARY.exists():
         subprocess.run(["make", "-C", str(ROOT / "native"), "build/libpicket_fence.so"], check=True)
+
+
+def pytest_runtest_logreport(report):
+    # A test is one call; what goes wrong before or after it counts too.
+    if report.when == "call" or report.outcome != "passed":
+        _tell(report)
+
+
+def pytest_collectreport(report):
+    if report.outcome != "passed":
+        _tell(report)
+
+
+def _tell(report):
+    """One line of JSON a test for pytest.test.ts, if it asks."""
+    if not (file := os.environ.get("PICKET_TEST_REPORTS")):
+        return
+    skipped = report.outcome == "skipped" and isinstance(report.longrepr, tuple)
+    text = report.longrepr[2] if skipped else report.longreprtext
+    with open(file, "a", encoding="utf-8") as out:
+        print(json.dumps({"name": report.nodeid, "outcome": report.outcome, "text": text}), file=out)
 
 
 @pytest.fixture
