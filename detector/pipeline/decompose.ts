@@ -35,26 +35,32 @@ export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds,
     graph,
     microbatches,
     launchBound: totals.launchBound,
-    phaseTokens: new Map([...totals.phaseTokens].map(([id, sums]) => [topology.phaseNames.names[id] as string, sums])),
+    phaseTokens: byName(totals.phaseTokens, topology),
     serving: totals.serving.facts,
     requests: totals.serving.requests,
     launches: totals.serving.launches,
     busy: totals.serving.busy,
     ports: [...totals.serving.ports.values()],
-    phases: new Map(
-      totals.phases.flatMap((sums, id) => (sums ? [[topology.phaseNames.names[id] as string, sums]] : [])),
-    ),
-    commPhases: totals.commPhases.flatMap((known, id) => (known ? [topology.phaseNames.names[id] as string] : [])),
+    phases: byName(totals.phases, topology),
+    commPhases: topology.phaseNames.names.filter((_, id) => totals.commPhases[id]),
     groups: groupsOf(totals.collectives, topology),
   };
+}
+
+function byName(sums: readonly (BySlot | undefined)[], topology: JobTopology): Map<string, BySlot> {
+  const named = new Map<string, BySlot>();
+  sums.forEach((known, id) => {
+    if (known) named.set(topology.phaseNames.names[id] as string, known);
+  });
+  return named;
 }
 
 interface Totals {
   work: { compute: BySlot; memory: BySlot; data: BySlot; host: BySlot };
   /** By phase id. */
   phases: (BySlot | undefined)[];
-  /** phase id -> tokens, each microbatch once */
-  phaseTokens: Map<number, BySlot>;
+  /** By phase id: tokens, each microbatch once. */
+  phaseTokens: (BySlot | undefined)[];
   /** By phase id. */
   commPhases: boolean[];
   collectives: Collectives;
@@ -83,7 +89,7 @@ function newTotals(n: number): Totals {
   return {
     work: { compute: filled(n, Number.NaN), memory: filled(n, 0), data: filled(n, 0), host: filled(n, 0) },
     phases: [],
-    phaseTokens: new Map(),
+    phaseTokens: [],
     commPhases: [],
     collectives: new Map(),
     gap: filled(n, Number.NaN),
@@ -189,8 +195,7 @@ function addTokens(totals: Totals, source: JobBatch, i: number, slot: number, ph
   else {
     const trained = columns.tokens[i] as number;
     if (trained < 0) return;
-    let sums = totals.phaseTokens.get(phaseId);
-    if (!sums) totals.phaseTokens.set(phaseId, (sums = filled(totals.gap.length, 0)));
+    const sums = (totals.phaseTokens[phaseId] ??= filled(totals.gap.length, 0));
     tokens = (sums[slot] as number) + trained;
     sums[slot] = tokens;
   }

@@ -11,23 +11,17 @@ export interface ServingTotals {
   ports: Map<string, PortTraffic>;
 }
 
-const unknown = (n: number): BySlot => new Float64Array(n).fill(Number.NaN);
-
 /** Most steps say nothing of most facts: they share one array, and the first value known gets its own. */
-let nothing: BySlot = unknown(0);
+let nothing: BySlot = new Float64Array(0);
+let noFacts = {} as Record<ServingFact, BySlot>;
 
-function sharedUnknown(n: number): BySlot {
-  if (nothing.length !== n) nothing = unknown(n);
-  return nothing;
+export function newServingTotals(n: number): ServingTotals {
+  if (nothing.length !== n) {
+    nothing = new Float64Array(n).fill(Number.NaN);
+    noFacts = Object.fromEntries(SERVING_FACTS.map((name) => [name, nothing])) as typeof noFacts;
+  }
+  return { facts: { ...noFacts }, requests: new Map(), launches: nothing, busy: nothing, ports: new Map() };
 }
-
-export const newServingTotals = (n: number): ServingTotals => ({
-  facts: Object.fromEntries(SERVING_FACTS.map((name) => [name, sharedUnknown(n)])) as Record<ServingFact, BySlot>,
-  requests: new Map(),
-  launches: sharedUnknown(n),
-  busy: sharedUnknown(n),
-  ports: new Map(),
-});
 
 const own = (values: BySlot): BySlot => (values === nothing ? values.slice() : values);
 
