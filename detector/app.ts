@@ -11,7 +11,9 @@ import { PartitionWorker, type WorkerDeps } from './ingest/partition-worker.js';
 import { createMetrics, type DetectorMetrics } from './metrics.js';
 import { systemClock } from './notify/clock.js';
 import { resolveReceiver, type SecretSources } from './notify/config.js';
+import { routesOf } from './notify/route.js';
 import { Sender } from './notify/sender.js';
+import { Silences } from './notify/silences.js';
 import { openRules } from './rules/open.js';
 import { openSqliteStore } from './store/sqlite-store.js';
 import type { Store } from './store/store.js';
@@ -63,6 +65,7 @@ async function open(
 ): Promise<Omit<RunningDetector, 'close'>> {
   const { now } = systemClock;
   const receivers = config.receivers.map((receiver) => resolveReceiver(receiver, secrets));
+  const routes = routesOf(config.routes, receivers);
   const metrics = createMetrics();
   for (const { name } of receivers) metrics.addReceiver(name);
 
@@ -78,14 +81,20 @@ async function open(
 
   const late: { consumer?: Consumer; sender?: Sender; partitions?: Partitions } = {};
   const onNotifications = (): void => late.sender?.wake();
+  const silences = new Silences({
+    ...{ store: store.silences, now },
+    onChange: () => {
+      store.groups.reconsider();
+      late.sender?.wake();
+    },
+  });
   const rules = openRules({
     ...{ config: config.rules, storePath: path, env: secrets.env, registry: metrics.registry },
-    ...{ store, receivers, now, log, onNotifications, onChange: () => late.partitions?.revise() },
+    ...{ store, routes, now, log, onNotifications, onChange: () => late.partitions?.revise() },
   });
   onClose('rules', () => rules.manager.close());
   const server = buildServer({
-    incidents: store,
-    now,
+    ...{ incidents: store, outbox: store.outbox, silences, now, onRedrive: onNotifications },
     staleAfterMs: config.stale_seconds * 1000,
     probes: [...probesOf(store, late), rules.probe],
     registry: metrics.registry,
@@ -97,13 +106,13 @@ async function open(
   const url = urlOf(server);
 
   const sender = new Sender({
-    outbox: store.outbox,
-    receivers,
+    ...{ groups: store.groups, outbox: store.outbox, receivers, routes, silences },
     clock: systemClock,
     random: Math.random,
     externalUrl: config.http.external_url ?? url,
     log,
     onAttempt: metrics.notificationAttempt,
+    onCircuit: metrics.receiverCircuit,
     failPoints,
   });
   late.sender = sender;
@@ -114,7 +123,7 @@ async function open(
 
   const checkpointMs = config.checkpoint_seconds * 1000;
   const workers: WorkerDeps = {
-    ...{ checkpointMs, store, producer, receivers, metrics, log, now, onNotifications, failPoints },
+    ...{ checkpointMs, store, producer, routes, metrics, log, now, onNotifications, failPoints },
     ...{ rules: rules.manager, onSuppressed: (findings) => rules.metrics.suppressed.inc(findings) },
   };
   const consumer = await bus.consumer(config.group, [TOPICS.phases]);
@@ -126,7 +135,7 @@ async function open(
 
   let ticks = 0;
   const ticker = setInterval(() => {
-    tick({ config, store, metrics, partitions, consumer, onFatal, log });
+    tick({ config, store, silences, metrics, partitions, consumer, onFatal, log });
     if (ticks++ % PRUNE_EVERY_TICKS === 0) store.prune(config.store.retention_days * DAY_MS, PRUNE_ROWS);
   }, TICK_MS);
   onClose('ticker', () => clearInterval(ticker));
@@ -185,6 +194,7 @@ const nameOf = ({ topic, partition }: TopicPartition): string => `${topic}/${par
 interface TickDeps {
   readonly config: DetectorConfig;
   readonly store: Store;
+  readonly silences: Silences;
   readonly metrics: DetectorMetrics;
   readonly partitions: Partitions;
   readonly consumer: Consumer;
@@ -192,7 +202,7 @@ interface TickDeps {
   readonly log: Logger;
 }
 
-function tick({ config, store, metrics, partitions, consumer, onFatal, log }: TickDeps): void {
+function tick({ config, store, silences, metrics, partitions, consumer, onFatal, log }: TickDeps): void {
   const { failed, lag, offsetResets, rebalances } = consumer.health();
   if (failed) {
     onFatal(failed);
@@ -202,6 +212,7 @@ function tick({ config, store, metrics, partitions, consumer, onFatal, log }: Ti
     partitions.flushSilentSince(systemClock.now() - config.idle_seconds * 1000);
     metrics.setOpenIncidents(store.openIncidents());
     metrics.setOutbox(store.outbox.counts());
+    metrics.silencesActive.set(silences.active(systemClock.now()));
   } catch (error) {
     log.error({ error }, 'periodic work failed');
   }

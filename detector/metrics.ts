@@ -1,7 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { ErrorCode } from '../protocol/errors.js';
 import { INCIDENT_KINDS, type Incident } from '../protocol/incident.js';
-import type { AttemptOutcome, OutboxCounts } from './store/store.js';
+import type { MessageState, OutboxCounts } from './store/outbox.js';
 
 /*
  * Labels hold only what is bounded: constants of the code, configured receivers, partitions. Never a job, rank, host or name
@@ -67,9 +67,12 @@ function incidentMetrics(registry: Registry) {
   const notifications = counter(
     registry,
     'notifications_total',
-    'Attempts to notify: delivered, failed (to be tried again) or dead (given up).',
+    'Messages by what came of an attempt: delivered, failed (to be tried again), dead (given up) or void (nothing to tell).',
     ['receiver', 'outcome'],
   );
+  const circuit = gauge(registry, 'receiver_circuit_open', 'Whether a receiver keeps failing and is asked rarely.', [
+    'receiver',
+  ]);
   const pending = gauge(registry, 'outbox_pending', 'Notifications waiting to be sent or sent again.');
   const dead = gauge(registry, 'outbox_dead', 'Notifications given up and kept.');
   return {
@@ -80,10 +83,13 @@ function incidentMetrics(registry: Registry) {
     },
     /** Shows a receiver from the start, so that an alert on it has a zero to rise from. */
     addReceiver(receiver: string): void {
-      for (const outcome of ['delivered', 'failed', 'dead'] as const) notifications.inc({ receiver, outcome }, 0);
+      for (const outcome of ['delivered', 'failed', 'dead', 'void'] as const)
+        notifications.inc({ receiver, outcome }, 0);
+      circuit.set({ receiver }, 0);
     },
-    notificationAttempt: (receiver: string, outcome: AttemptOutcome['state']): void =>
-      notifications.inc({ receiver, outcome }),
+    notificationAttempt: (receiver: string, outcome: MessageState): void => notifications.inc({ receiver, outcome }),
+    receiverCircuit: (receiver: string, open: boolean): void => circuit.set({ receiver }, open ? 1 : 0),
+    silencesActive: gauge(registry, 'silences_active', 'Silences that hold now.'),
     setOutbox(counts: OutboxCounts): void {
       pending.set(counts.pending + counts.failed);
       dead.set(counts.dead);

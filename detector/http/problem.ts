@@ -47,6 +47,13 @@ export class InvalidRequest extends PicketError {
   }
 }
 
+/** What a schema makes of a part of a request. Throws `InvalidRequest`. */
+export function parsed<S extends z.ZodType>(schema: S, given: unknown): z.infer<S> {
+  const result = schema.safeParse(given ?? {});
+  if (!result.success) throw new InvalidRequest(result.error);
+  return result.data;
+}
+
 /** RFC 6901. */
 const pointerOf = (path: readonly PropertyKey[]): string =>
   path.map((name) => `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');

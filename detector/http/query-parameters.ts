@@ -2,22 +2,22 @@ import * as z from 'zod';
 import { IncidentKind, IncidentStatus } from '../../protocol/incident.js';
 import { MAX_NAME_CHARS, MAX_RANK } from '../../protocol/limits.js';
 import type { IncidentFilter } from '../store/store.js';
-import { InvalidRequest } from './problem.js';
+import { parsed } from './problem.js';
 
 const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 200;
 /** Values of one repeated parameter. */
 const MAX_VALUES = 100;
 
-const many = <T extends z.ZodType>(value: T) =>
+export const many = <T extends z.ZodType>(value: T) =>
   z.preprocess(
     (given) => (given === undefined || Array.isArray(given) ? given : [given]),
     z.array(value).max(MAX_VALUES).optional(),
   );
-const integer = (min: number, max: number) =>
+export const integer = (min: number, max: number) =>
   z
     .string()
-    .regex(/^\d{1,9}$/, 'must be a whole number')
+    .regex(/^\d{1,15}$/, 'must be a whole number')
     .transform(Number)
     .pipe(z.int().min(min).max(max));
 const name = z.string().min(1).max(MAX_NAME_CHARS);
@@ -51,9 +51,7 @@ export interface ParsedIncidentQuery {
 
 /** Throws `InvalidRequest` naming every parameter that does not fit. */
 export function parseIncidentQuery(query: unknown): ParsedIncidentQuery {
-  const parsed = IncidentQuery.safeParse(query);
-  if (!parsed.success) throw new InvalidRequest(parsed.error);
-  const { cursor, limit, ...given } = parsed.data;
+  const { cursor, limit, ...given } = parsed(IncidentQuery, query);
   const filter = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   return { filter, cursor, limit };
 }

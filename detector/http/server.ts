@@ -9,9 +9,11 @@ import fastify, {
 } from 'fastify';
 import { type HealthRoutesDeps, healthRoutes } from './health-routes.js';
 import { type IncidentRoutesDeps, incidentRoutes } from './incident-routes.js';
+import { type NotificationRoutesDeps, notificationRoutes } from './notification-routes.js';
 import { plainProblem, problemOf, sendProblem } from './problem.js';
+import { type SilenceRoutesDeps, silenceRoutes } from './silence-routes.js';
 
-export interface ServerDeps extends IncidentRoutesDeps, HealthRoutesDeps {
+export interface ServerDeps extends IncidentRoutesDeps, SilenceRoutesDeps, NotificationRoutesDeps, HealthRoutesDeps {
   readonly log?: FastifyBaseLogger;
 }
 
@@ -26,6 +28,8 @@ export function buildServer(deps: ServerDeps): FastifyInstance {
   app.setErrorHandler(sendError);
   app.setNotFoundHandler((request, reply) => sendProblem(request, reply, plainProblem(404)));
   incidentRoutes(app, deps);
+  silenceRoutes(app, deps);
+  notificationRoutes(app, deps);
   healthRoutes(app, deps);
   return app;
 }

@@ -7,7 +7,8 @@ import { DEAD_LETTER_HEADERS, deadLetterTopic } from '../../protocol/topics.js';
 import type { FailPoints } from '../failpoints.js';
 import type { Transition } from '../incidents/incident-book.js';
 import type { DetectorMetrics } from '../metrics.js';
-import { notificationsFor, type ReceiverPolicy } from '../notify/notifications.js';
+import { notificationsFor } from '../notify/notifications.js';
+import type { Route } from '../notify/route.js';
 import { jobKey, PartitionPipeline, type PipelineCounts } from '../pipeline/partition-pipeline.js';
 import type { RulesInForce } from '../rules/rules-in-force.js';
 import type { JobSeen, Store } from '../store/store.js';
@@ -15,7 +16,7 @@ import type { JobSeen, Store } from '../store/store.js';
 export interface WorkerDeps {
   readonly store: Store;
   readonly producer: Producer;
-  readonly receivers: readonly ReceiverPolicy[];
+  readonly routes: readonly Route[];
   readonly rules: RulesInForce;
   /** Told how many more findings rules have dropped or muted. */
   readonly onSuppressed: (findings: number) => void;
@@ -93,12 +94,12 @@ export class PartitionWorker {
 
   /** Writes all that happened since the last commit. Throws `conflict` once another detector owns the partition. */
   commit(): bigint {
-    const { store, receivers, metrics, failPoints, now } = this.#deps;
+    const { store, routes, metrics, failPoints, now } = this.#deps;
     failPoints?.hit('store.before_commit');
     const stop = metrics.commitSeconds.startTimer();
     const changed = new Map(this.#transitions.map(({ after }) => [after.id, after]));
     const open = this.#pipeline.openIncidents().filter((incident) => !changed.has(incident.id));
-    const notifications = this.#transitions.flatMap(({ before, after }) => notificationsFor(before, after, receivers));
+    const notifications = this.#transitions.flatMap(({ before, after }) => notificationsFor(before, after, routes));
     store.commit({
       partition: this.#partition,
       epoch: this.#epoch,

@@ -45,14 +45,11 @@ function isNetwork(text: string): boolean {
   }
 }
 
-/** A webhook receiver as an operator writes it. Secrets stand in a file or in the environment, never here. */
-export const ReceiverConfig = z.strictObject({
+const File = z.string().min(1);
+
+const common = {
   /** In metrics and logs instead of the URL, which may hold a token. */
   name: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'letters, digits, _ and - only, at most 64'),
-  url: Url,
-  /** Standard Webhooks secrets, `whsec_` and base64; several with white space between while one replaces another. */
-  secret_file: z.string().min(1).optional(),
-  secret_env: z.string().min(1).optional(),
   timeout_ms: z.int().min(1).max(60_000).default(10_000),
   max_attempts: z.int().min(1).max(100).default(12),
   min_severity: Severity.default('warning'),
@@ -60,8 +57,58 @@ export const ReceiverConfig = z.strictObject({
   headers: HeaderConfig.default({}),
   /** Networks that it may be reached in, beside the public internet; loopback and private ones are refused otherwise. */
   allow_addresses: z.array(Network).default([]),
+};
+/** A URL that holds a secret stands in a file or in the environment. */
+const url = { url: Url.optional(), url_file: File.optional(), url_env: File.optional() };
+
+const Webhook = z.strictObject({
+  ...common,
+  ...url,
+  format: z.literal('webhook').default('webhook'),
+  /** Standard Webhooks secrets, `whsec_` and base64; several with white space between while one replaces another. */
+  secret_file: File.optional(),
+  secret_env: File.optional(),
 });
+
+const Alertmanager = z.strictObject({
+  ...common,
+  ...url,
+  format: z.literal('alertmanager'),
+  /** What fires is told again so often, or Alertmanager would take it to be over. */
+  resend_seconds: z.int().min(1).max(3600).default(60),
+});
+
+const PagerDuty = z.strictObject({
+  ...common,
+  ...url,
+  format: z.literal('pagerduty'),
+  url: Url.default('https://events.pagerduty.com/v2/enqueue'),
+  routing_key_file: File.optional(),
+  routing_key_env: File.optional(),
+});
+
+const Slack = z.strictObject({
+  ...common,
+  format: z.literal('slack'),
+  url_file: url.url_file,
+  url_env: url.url_env,
+});
+
+/** A receiver as an operator writes it. Secrets stand in a file or in the environment, never here. */
+export const ReceiverConfig = z
+  .discriminatedUnion('format', [Webhook, Alertmanager, PagerDuty, Slack])
+  .superRefine((receiver, context) => {
+    const needed =
+      receiver.format === 'pagerduty' ? ['routing_key_file', 'routing_key_env'] : urlFields(receiver.format);
+    const given = needed.filter((name) => (receiver as Record<string, unknown>)[name] !== undefined);
+    if (given.length !== 1)
+      context.addIssue({ code: 'custom', path: [needed[0] as string], message: `give one of ${needed.join(', ')}` });
+  });
 export type ReceiverConfig = z.infer<typeof ReceiverConfig>;
+
+/** The URL of a Slack webhook is a secret as a whole. */
+const urlFields = (format: ReceiverConfig['format']): string[] =>
+  format === 'slack' ? ['url_file', 'url_env'] : ['url', 'url_file', 'url_env'];
 
 /** The receivers of a detector; their names are unique. */
 export const ReceiverConfigs = z.array(ReceiverConfig).superRefine((receivers, context) => {
@@ -71,15 +118,25 @@ export const ReceiverConfigs = z.array(ReceiverConfig).superRefine((receivers, c
       context.addIssue({ code: 'custom', path: [i, 'name'], message: `receiver "${name}" is there already` });
 });
 
-/** A receiver ready for sending. Holds secrets: never log it. */
-export interface Receiver extends ReceiverPolicy {
+/** What a request needs that nobody else may see: never log it. */
+export interface Credentials {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly secrets: readonly Uint8Array[];
+  readonly routingKey: string | undefined;
+}
+
+/** A receiver ready for sending. */
+export interface Receiver extends ReceiverPolicy {
+  readonly format: ReceiverConfig['format'];
   readonly timeoutMs: number;
   readonly maxAttempts: number;
+  /** Of format `alertmanager`. */
+  readonly resendMs: number;
   /** Addresses and CIDR networks. */
   readonly allowAddresses: readonly string[];
+  /** Read anew each time, so that a file that is replaced counts at once. Throws `bad_config` naming receiver and field. */
+  credentials(): Credentials;
 }
 
 /** Where secrets come from; only a composition root has them. */
@@ -88,30 +145,53 @@ export interface SecretSources {
   readFile(path: string): string;
 }
 
-/** Reads a receiver's secrets. Throws `bad_config` naming receiver and field, never a secret. */
+/** Makes a receiver of its configuration. Throws `bad_config` naming receiver and field, never a secret, where one cannot be read. */
 export function resolveReceiver(config: ReceiverConfig, sources: SecretSources): Receiver {
-  const { secret_file, secret_env } = config;
-  const field = (name: string): string => `receivers.${config.name}.${name}`;
-  const secretsFrom = (name: string, source: SecretSource): Uint8Array[] =>
-    readSecret(source, field(name), sources)
-      .split(/\s+/)
-      .map((text) => decodeSecret(text, field(name)));
-  const secrets = secret_file ? secretsFrom('secret_file', { file: secret_file }) : [];
-  if (secret_env) secrets.push(...secretsFrom('secret_env', { env: secret_env }));
-  const headers: Record<string, string> = {};
-  for (const [name, value] of Object.entries(config.headers))
-    headers[name] = headerValue(name, value, field(`headers.${name}`), sources);
+  const credentials = () => credentialsOf(config, sources);
+  credentials();
   return {
     name: config.name,
-    url: config.url,
-    headers,
-    secrets,
+    format: config.format,
     timeoutMs: config.timeout_ms,
     maxAttempts: config.max_attempts,
+    resendMs: config.format === 'alertmanager' ? config.resend_seconds * 1000 : 0,
     allowAddresses: config.allow_addresses,
     minSeverity: config.min_severity,
     sendResolved: config.send_resolved,
+    credentials,
   };
+}
+
+function credentialsOf(config: ReceiverConfig, sources: SecretSources): Credentials {
+  const place = (name: string): string => `receivers.${config.name}.${name}`;
+  const fields = config as Readonly<Record<string, unknown>>;
+  /** What `NAME_file` and `NAME_env` hold. */
+  const read = (name: string): { text: string; field: string }[] =>
+    (['file', 'env'] as const).flatMap((kind) => {
+      const source = fields[`${name}_${kind}`];
+      const field = place(`${name}_${kind}`);
+      return typeof source === 'string'
+        ? [{ field, text: readSecret({ [kind]: source } as SecretSource, field, sources) }]
+        : [];
+    });
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(config.headers))
+    headers[name] = headerValue(name, value, place(`headers.${name}`), sources);
+  const [secretUrl] = read('url');
+  return {
+    url: secretUrl ? checkedUrl(secretUrl.text, secretUrl.field) : ((fields.url as string | undefined) ?? ''),
+    headers,
+    secrets: read('secret').flatMap(({ text, field }) => text.split(/\s+/).map((each) => decodeSecret(each, field))),
+    routingKey: read('routing_key')[0]?.text,
+  };
+}
+
+function checkedUrl(text: string, field: string): string {
+  if (Url.safeParse(text).success) return text;
+  throw new PicketError('bad_config', 'not an http or https URL without credentials', {
+    field,
+    remedy: 'write the URL alone on one line',
+  });
 }
 
 function readSecret(source: SecretSource, field: string, sources: SecretSources): string {

@@ -1,6 +1,5 @@
 import type { Incident, IncidentKind, Severity } from '../../protocol/incident.js';
-
-export type Labels = Readonly<Record<string, string>>;
+import type { LabelSet } from '../store/outbox.js';
 
 /** Beyond this many, ranks (as ranges) and hosts of one label are counted only. */
 const MAX_LISTED = 16;
@@ -9,7 +8,7 @@ const MAX_LISTED = 16;
  * An incident's identity as labels, with those that its rule adds; what was measured never becomes one, or every update would
  * be a new alert. A rule's label does not replace one of ours.
  */
-export function labelsOf(incident: Incident, severity: Severity): Labels {
+export function labelsOf(incident: Incident, severity: Severity): LabelSet {
   const { id, kind, cause, subject, rule } = incident;
   const { job, run, stage, group, link, nic, phase, instance, gpu, graph, source } = subject;
   const ranks = listed(rangesOf(subject.ranks));
@@ -48,7 +47,7 @@ const FNV_PRIME = 0x100000001b3n;
 const SEPARATOR = Uint8Array.of(0xff);
 
 /** Prometheus's fingerprint of a label set: FNV-1a 64 over names and values in order of name, each followed by 0xFF; 16 hex digits. */
-export function fingerprintOf(labels: Labels): string {
+export function fingerprintOf(labels: LabelSet): string {
   let hash = FNV_OFFSET;
   const parts = Object.keys(labels)
     .sort()
@@ -58,3 +57,9 @@ export function fingerprintOf(labels: Labels): string {
       hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * FNV_PRIME);
   return hash.toString(16).padStart(16, '0');
 }
+
+/** As Prometheus writes a label set. */
+export const labelSetText = (labels: LabelSet): string =>
+  `{${Object.entries(labels)
+    .map(([name, value]) => `${name}=${JSON.stringify(value)}`)
+    .join(', ')}}`;

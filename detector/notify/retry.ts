@@ -3,7 +3,7 @@ export interface RetryPolicy {
   readonly maxMs: number;
 }
 
-/** With 12 attempts a receiver may be away for about two and a half hours. */
+/** With 12 attempts a receiver may be away for about three hours. */
 export const DEFAULT_RETRY: RetryPolicy = { baseMs: 5_000, maxMs: 3_600_000 };
 
 /** What a try led to; `status` is undefined when no answer came. */
@@ -24,11 +24,12 @@ export function verdictOf(status: number | undefined): Verdict {
 }
 
 /**
- * Milliseconds to the next try after `attempts` failed ones: doubling, with jitter of a quarter either way so that gaps still grow.
+ * Milliseconds to the next try after `attempts` failed ones: anywhere within an octave that doubles each time, so that retries
+ * spread over all of it and their gaps still grow.
  * @param random uniform in [0, 1)
  */
-export function backoffMs(attempts: number, policy: RetryPolicy, random: number): number {
-  return Math.min(policy.maxMs, policy.baseMs * 2 ** (attempts - 1)) * (0.75 + random / 2);
+export function octaveMs(attempts: number, { baseMs, maxMs }: RetryPolicy, random: number): number {
+  return Math.min(maxMs, baseMs * 2 ** (attempts - 1)) * (1 + random);
 }
 
 /** Seconds or an HTTP date, as milliseconds from now; undefined when it is neither. */

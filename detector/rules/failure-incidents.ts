@@ -2,7 +2,8 @@ import { deserialize, serialize } from 'node:v8';
 import { newSubject } from '../../protocol/incident.js';
 import type { Finding } from '../detectors/finding.js';
 import { follow, type IncidentBook } from '../incidents/incident-book.js';
-import { notificationsFor, type ReceiverPolicy } from '../notify/notifications.js';
+import { notificationsFor } from '../notify/notifications.js';
+import type { Route } from '../notify/route.js';
 import type { Store } from '../store/store.js';
 import type { RuleStatus } from './manager.js';
 
@@ -12,13 +13,13 @@ const PLACE = { topic: 'picket.rules', partition: 0 };
 /** Rules that cannot be used, as incidents of kind data_quality: one a commit, over once better rules are in force. */
 export class RuleFailureIncidents {
   readonly #store: Pick<Store, 'acquire' | 'commit'>;
-  readonly #receivers: readonly ReceiverPolicy[];
+  readonly #routes: readonly Route[];
   /** What was stored last; undefined: not known yet. */
   #stored: string | undefined;
 
-  constructor(store: Pick<Store, 'acquire' | 'commit'>, receivers: readonly ReceiverPolicy[]) {
+  constructor(store: Pick<Store, 'acquire' | 'commit'>, routes: readonly Route[]) {
     this.#store = store;
-    this.#receivers = receivers;
+    this.#routes = routes;
   }
 
   /** Takes in what an attempt came to; true where that was news. */
@@ -35,7 +36,7 @@ export class RuleFailureIncidents {
       epoch,
       checkpoint: { nextOffset: 0n, restartOffset: 0n, snapshot: serialize(book) },
       incidents: [...transitions.map(({ after }) => after), ...book.values()],
-      notifications: transitions.flatMap(({ before, after }) => notificationsFor(before, after, this.#receivers)),
+      notifications: transitions.flatMap(({ before, after }) => notificationsFor(before, after, this.#routes)),
       jobs: [],
     });
     this.#stored = state;

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { ReceiverPolicy } from '../notify/notifications.js';
+import type { Route } from '../notify/route.js';
 import type { Store } from '../store/store.js';
 import type { RulesConfig } from './config.js';
 import { RuleFailureIncidents } from './failure-incidents.js';
@@ -23,7 +23,7 @@ export interface RulesDeps {
   readonly storePath: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly store: Store;
-  readonly receivers: readonly ReceiverPolicy[];
+  readonly routes: readonly Route[];
   readonly registry: Registry;
   readonly now: () => number;
   readonly log: Logger;
@@ -34,10 +34,10 @@ export interface RulesDeps {
 
 /** Wires the rules of a detector; nothing is loaded before `manager.start()`. */
 export function openRules(deps: RulesDeps) {
-  const { store, receivers, registry, now, log, onChange, onNotifications, storePath } = deps;
+  const { store, routes, registry, now, log, onChange, onNotifications, storePath } = deps;
   const config: RulesConfig = deps.config ?? { source: 'folder', path: shippedRules(), poll_seconds: 30 };
   const metrics = createRuleMetrics(registry);
-  const incidents = new RuleFailureIncidents(store, receivers);
+  const incidents = new RuleFailureIncidents(store, routes);
   const manager: RuleManager = new RuleManager({
     source: sourceOf(config, storePath, deps.env),
     lastGood: new LastGoodFile(config.last_good_file ?? `${storePath}.rules.json`),

@@ -13,12 +13,12 @@ import { localClock } from './mute.js';
 export const API_VERSION = 'picket/v1';
 
 const Text = z.string().min(1);
-const Globs = z
+export const Globs = z
   .union([Text, z.array(Text).min(1)], {
     error: 'must be a glob or a list of globs; write "pretrain-*" or [a-*, "!a-test"]',
   })
   .meta({ description: 'Names with * and ?; one of a list must fit, and none that begins with !' });
-const SpanText = z.string().regex(SPAN_PATTERN, 'is not a duration; write 30s, 1h30m or "20 steps"');
+export const SpanText = z.string().regex(SPAN_PATTERN, 'is not a duration; write 30s, 1h30m or "20 steps"');
 const Fraction = z.number().min(0).max(1);
 const Time = z.iso.datetime({ offset: true, error: 'is not a time; write 2026-01-31T08:00:00Z' });
 const Until = z
@@ -61,7 +61,7 @@ const Exception = z
 
 const DAYS = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'] as const;
 const ClockTime = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d$/, 'is not a time of day; write "02:30"');
-const Mute = z
+export const Mute = z
   .strictObject({
     name: Text,
     days: z.array(z.enum(DAYS)).min(1).optional(),

@@ -4,7 +4,9 @@ import type { Incident } from '../../protocol/incident.js';
 import { decodeCursor, encodeCursor } from './cursor.js';
 import { epochNsOf, incidentQuery, ranksColumn } from './incident-query.js';
 import { openSqliteFile, type SqliteFile, type SqliteFileOptions } from './sqlite-file.js';
+import { SqliteGroups } from './sqlite-groups.js';
 import { SqliteOutbox } from './sqlite-outbox.js';
+import { SqliteSilences } from './sqlite-silences.js';
 import type { Acquired, Checkpoint, Commit, IncidentFilter, IncidentPage, JobSeen, Store } from './store.js';
 
 export interface SqliteStoreOptions extends SqliteFileOptions {
@@ -24,7 +26,9 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
 }
 
 class SqliteStore implements Store {
+  readonly groups: SqliteGroups;
   readonly outbox: SqliteOutbox;
+  readonly silences: SqliteSilences;
   readonly #file: SqliteFile;
   readonly #now: () => number;
   readonly #sql: ReturnType<typeof statementsOf>;
@@ -34,7 +38,9 @@ class SqliteStore implements Store {
   constructor(file: SqliteFile, now: () => number) {
     this.#file = file;
     this.#now = now;
+    this.groups = new SqliteGroups(file, now);
     this.outbox = new SqliteOutbox(file, now);
+    this.silences = new SqliteSilences(file);
     this.#sql = statementsOf(file);
     const key = file.db.prepare<[], Uint8Array>("SELECT value FROM secrets WHERE name = 'cursor'").pluck().get();
     this.#cursorKey = key as Uint8Array;
@@ -89,9 +95,13 @@ class SqliteStore implements Store {
 
   prune(maxAgeMs: number, limit: number): number {
     const before = this.#now() - maxAgeMs;
-    return this.#file.run(
-      () => this.#sql.pruneIncidents.run(before, limit).changes + this.#sql.pruneJobs.run(before, limit).changes,
-    );
+    return this.#file.run(() => {
+      const { pruneIncidents, pruneJobs, pruneMessages, pruneGroups, pruneSilences } = this.#sql;
+      const pruned = pruneIncidents.run(before, limit).changes + pruneJobs.run(before, limit).changes;
+      for (const what of [pruneMessages, pruneSilences]) what.run(before, limit);
+      pruneGroups.run(limit);
+      return pruned;
+    });
   }
 
   check(): void {
@@ -112,7 +122,7 @@ class SqliteStore implements Store {
       });
     const nowMs = this.#now();
     for (const incident of incidents) this.#sql.saveIncident.run(rowOf(incident, nowMs));
-    for (const notification of notifications) this.outbox.add(notification);
+    for (const notification of notifications) this.groups.add(notification);
     for (const { job, run, lastDataMs } of jobs) this.#sql.saveJob.run(job, run, lastDataMs);
   }
 }
@@ -154,12 +164,28 @@ function statementsOf({ db }: SqliteFile) {
     pruneIncidents: db.prepare(`
       DELETE FROM incidents WHERE id IN (
         SELECT id FROM incidents i WHERE status = 'resolved' AND changed_ms < ?
-          AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.incident_id = i.id AND n.waiting)
+          AND NOT EXISTS (
+            SELECT 1 FROM changes c LEFT JOIN messages m ON m.seq = c.message_seq
+            WHERE c.incident_id = i.id AND c.dropped IS NULL AND (m.seq IS NULL OR m.waiting))
         ORDER BY changed_ms LIMIT ?)`),
     pruneJobs: db.prepare(`
       DELETE FROM jobs WHERE name IN (
         SELECT name FROM jobs j WHERE last_data_ms < ? AND NOT EXISTS (SELECT 1 FROM incidents i WHERE i.job = j.name)
         LIMIT ?)`),
+    pruneMessages: db.prepare(`
+      DELETE FROM messages WHERE seq IN (
+        SELECT seq FROM messages m WHERE NOT waiting AND changed_ms < ?
+          AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.message_seq = m.seq)
+        LIMIT ?)`),
+    pruneGroups: db.prepare(`
+      DELETE FROM alert_groups WHERE rowid IN (
+        SELECT rowid FROM alert_groups g WHERE due_ms IS NULL
+          AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.receiver = g.receiver AND c.group_key = g.key)
+          AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.receiver = g.receiver AND m.group_key = g.key AND m.waiting)
+        LIMIT ?)`),
+    pruneSilences: db.prepare(
+      'DELETE FROM silences WHERE id IN (SELECT id FROM silences WHERE ends_ms < ? ORDER BY ends_ms LIMIT ?)',
+    ),
     // Changes nothing, but takes the write lock and dirties a page as a commit does.
     touch: db.prepare("UPDATE secrets SET value = value WHERE name = 'cursor'"),
   };

@@ -1,5 +1,7 @@
 import type { TopicPartition } from '../../bus/bus.js';
-import type { Incident, IncidentKind, IncidentStatus, Severity } from '../../protocol/incident.js';
+import type { Incident, IncidentKind, IncidentStatus } from '../../protocol/incident.js';
+import type { AlertGroups, NewNotification, Outbox } from './outbox.js';
+import type { SilenceStore } from './silences.js';
 
 /** How far a partition has been read, and the state of its pipeline at that place. */
 export interface Checkpoint {
@@ -23,25 +25,6 @@ export interface JobSeen {
   readonly run: string;
   /** Epoch milliseconds at which its newest rows arrived, by the detector's clock. */
   readonly lastDataMs: number;
-}
-
-export type NotificationEvent = 'opened' | 'escalated' | 'resolved';
-
-/** A change of an incident that a receiver is to hear of. */
-export interface NewNotification {
-  /** Constant for one change and receiver: what is written or sent twice has one id. */
-  readonly id: string;
-  readonly receiver: string;
-  readonly event: NotificationEvent;
-  /** The incident as it was then. */
-  readonly incident: Incident;
-}
-
-export interface Notification extends NewNotification {
-  /** The severity under which the receiver was last told that the incident fires; null: not told, or told that it is over. */
-  readonly toldSeverity: Severity | null;
-  /** Attempts made so far. */
-  readonly attempts: number;
 }
 
 /** All that one step of a partition's pipeline has produced. */
@@ -76,33 +59,11 @@ export interface IncidentPage {
   readonly nextCursor: string | undefined;
 }
 
-export type AttemptOutcome =
-  | { readonly state: 'delivered' }
-  /** To be tried again at `retryAtMs`, epoch milliseconds. */
-  | { readonly state: 'failed'; readonly error: string; readonly retryAtMs: number }
-  /** Given up. */
-  | { readonly state: 'dead'; readonly error: string };
-
-export type OutboxCounts = Readonly<Record<'pending' | AttemptOutcome['state'], number>>;
-
-/**
- * Notifications on their way, in order for each incident and receiver: a later one is not due while an earlier one waits.
- * Every method may throw `store_unavailable`.
- */
-export interface Outbox {
-  /** Notifications of a receiver that may be sent now, the longest due first. */
-  due(receiver: string, nowMs: number, limit: number): Notification[];
-  /** Epoch milliseconds at which the next notification of a receiver is due; undefined: none waits. */
-  nextDueMs(receiver: string): number | undefined;
-  recordAttempt(id: string, outcome: AttemptOutcome): void;
-  /** Gives up what waits for any other than these receivers; returns how many. */
-  abandonOthers(receivers: readonly string[]): number;
-  counts(): OutboxCounts;
-}
-
 /** Durable state of a detector. Synchronous; every method may throw `store_unavailable`. */
 export interface Store {
+  readonly groups: AlertGroups;
   readonly outbox: Outbox;
+  readonly silences: SilenceStore;
   /** Takes a partition over: commits under earlier epochs are refused from now on. */
   acquire(partition: TopicPartition): Acquired;
   /** Writes everything or nothing. Throws `conflict` when the epoch is not the latest: the caller owns the partition no more. */
@@ -119,7 +80,7 @@ export interface Store {
   /** Undefined: no data of the job was ever seen. */
   job(name: string): JobSeen | undefined;
   /**
-   * Deletes at most `limit` resolved incidents last changed more than `maxAgeMs` ago, with their notifications once none waits,
+   * Deletes at most `limit` resolved incidents last changed more than `maxAgeMs` ago, with their messages once none waits,
    * and jobs without incidents unseen for as long. Returns how many incidents and jobs: call again while it is not 0. Checkpoints stay.
    */
   prune(maxAgeMs: number, limit: number): number;

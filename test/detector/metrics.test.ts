@@ -39,12 +39,13 @@ test('a receiver is there at zero before its first attempt', async () => {
     'picket_notifications_total{receiver="ops",outcome="dead"} 1',
     'picket_notifications_total{receiver="ops",outcome="delivered"} 0',
     'picket_notifications_total{receiver="ops",outcome="failed"} 0',
+    'picket_notifications_total{receiver="ops",outcome="void"} 0',
   ]);
 });
 
 test('the outbox counts what waits for its first or another attempt', async () => {
   const metrics = createMetrics();
-  metrics.setOutbox({ pending: 2, failed: 3, delivered: 50, dead: 4 });
+  metrics.setOutbox({ pending: 2, failed: 3, delivered: 50, dead: 4, void: 1 });
   assert.deepEqual(await lines(metrics, 'picket_outbox_pending'), ['picket_outbox_pending 5']);
   assert.deepEqual(await lines(metrics, 'picket_outbox_dead'), ['picket_outbox_dead 4']);
 });

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { Webhook } from 'standardwebhooks';
-import type { AlertmanagerBody } from '../../detector/notify/alertmanager-body.js';
+import type { AlertmanagerBody } from '../../detector/notify/formats/webhook.js';
 
 export interface Received {
   readonly id: string;

@@ -2,6 +2,7 @@ import type { TestContext } from 'node:test';
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify';
 import { buildServer, type ServerDeps } from '../../../detector/http/server.js';
 import { createMetrics } from '../../../detector/metrics.js';
+import { Silences } from '../../../detector/notify/silences.js';
 import type { Store } from '../../../detector/store/store.js';
 import { temporaryStore } from '../store/support.js';
 
@@ -13,7 +14,12 @@ export function setUpServer(
   const { store } = temporaryStore(t);
   const nowMs = 10_000_000;
   const { registry } = createMetrics();
-  const app = buildServer({ incidents: store, probes: [], registry, now: () => nowMs, staleAfterMs: 60_000, ...facts });
+  const silences = new Silences({ store: store.silences, now: () => nowMs, onChange: () => undefined });
+  const app = buildServer({
+    ...{ incidents: store, outbox: store.outbox, silences, onRedrive: () => undefined, probes: [], registry },
+    ...{ now: () => nowMs, staleAfterMs: 60_000 },
+    ...facts,
+  });
   t.after(() => app.close());
   return { app, store, nowMs };
 }

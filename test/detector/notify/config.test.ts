@@ -17,13 +17,14 @@ const sources = {
 const resolve = (facts: object) => resolveReceiver(ReceiverConfig.parse({ name: 'ops', url: URL, ...facts }), sources);
 
 test('defaults', () => {
-  assert.deepEqual(resolve({}), {
+  const { credentials, ...receiver } = resolve({});
+  assert.deepEqual(credentials(), { url: URL, headers: {}, secrets: [], routingKey: undefined });
+  assert.deepEqual(receiver, {
     name: 'ops',
-    url: URL,
-    headers: {},
-    secrets: [],
+    format: 'webhook',
     timeoutMs: 10_000,
     maxAttempts: 12,
+    resendMs: 0,
     minSeverity: 'warning',
     sendResolved: true,
     allowAddresses: [],
@@ -31,13 +32,45 @@ test('defaults', () => {
 });
 
 test('secrets come from files and the environment, several while they rotate', () => {
-  const lengths = (facts: object) => resolve(facts).secrets.map(({ length }) => length);
+  const lengths = (facts: object) =>
+    resolve(facts)
+      .credentials()
+      .secrets.map(({ length }) => length);
   assert.deepEqual(lengths({ secret_env: 'HOOK' }), [32]);
   assert.deepEqual(lengths({ secret_env: 'TWO' }), [32, 24]);
   assert.deepEqual(lengths({ secret_file: 'two' }), [32, 24]);
   assert.deepEqual(lengths({ secret_file: 'two', secret_env: 'HOOK' }), [32, 24, 32]);
   const headers = { Authorization: { file: 'token' }, 'X-Team': 'gpu' };
-  assert.deepEqual(resolve({ headers }).headers, { authorization: 'Bearer abc', 'x-team': 'gpu' });
+  assert.deepEqual(resolve({ headers }).credentials().headers, { authorization: 'Bearer abc', 'x-team': 'gpu' });
+});
+
+test('a file that is replaced counts at once', () => {
+  let key = 'one';
+  const config = ReceiverConfig.parse({ name: 'pd', format: 'pagerduty', routing_key_file: 'key' });
+  const receiver = resolveReceiver(config, { env: {}, readFile: () => key });
+  assert.equal(receiver.credentials().routingKey, 'one');
+  key = 'two\n';
+  assert.equal(receiver.credentials().routingKey, 'two');
+  assert.equal(receiver.credentials().url, 'https://events.pagerduty.com/v2/enqueue');
+});
+
+test('a URL that is a secret stands in a file or in the environment', () => {
+  const hook = 'https://hooks.slack.com/services/T0/B0/hunter2';
+  const readFile = (path: string) => (path === 'url' ? `${hook}\n` : 'hunter2 is no URL');
+  const of = (facts: object) =>
+    resolveReceiver(ReceiverConfig.parse({ name: 'chat', format: 'slack', ...facts }), {
+      env: { HOOK: hook },
+      readFile,
+    });
+  assert.equal(of({ url_file: 'url' }).credentials().url, hook);
+  assert.equal(of({ url_env: 'HOOK' }).credentials().url, hook);
+  assert.throws(
+    () => of({ url_file: 'other' }),
+    (error: Error) => {
+      assert.match(error.message, /receivers\.chat\.url_file": not an http or https URL/);
+      return !/hunter2/.test(error.message);
+    },
+  );
 });
 
 test('a secret that is missing or wrong is told by field, never by value', () => {
@@ -74,6 +107,14 @@ test('what no receiver may have is refused', () => {
     [{ headers: { 'X-Api-Key': 'abc' } }, /not the secret/],
     [{ secret: SECRET }, /secret/],
     [{ timeout_ms: 0 }, /timeout_ms/],
+    [{ url: undefined }, /give one of url, url_file, url_env/],
+    [{ url_file: 'x' }, /give one of url, url_file, url_env/],
+    [{ format: 'email' }, /format/],
+    [{ format: 'slack' }, /url/],
+    [{ format: 'slack', url: undefined }, /give one of url_file, url_env/],
+    [{ format: 'pagerduty' }, /give one of routing_key_file, routing_key_env/],
+    [{ format: 'pagerduty', routing_key: 'abc' }, /routing_key/],
+    [{ format: 'alertmanager', secret_env: 'X' }, /secret_env/],
     [{ allow_addresses: ['10.0.0.0/33'] }, /not an address or network/],
     [{ allow_addresses: ['ops.example'] }, /not an address or network/],
     [{ allow_addresses: ['0x7f.1'] }, /not an address or network/],

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { notificationsFor, type ReceiverPolicy } from '../../../detector/notify/notifications.js';
+import { RouteConfig, routesOf } from '../../../detector/notify/route.js';
 import { type Incident, SEVERITIES, type Severity } from '../../../protocol/incident.js';
 import { newIncident, resolved } from '../store/support.js';
 
@@ -15,7 +16,7 @@ const reopened = (incident: Incident): Incident => ({
   timeline: [...incident.timeline, { at: '2026-03-01T12:00:00Z', step: 500, event: 'reopened', note: '' }],
 });
 const told = (before: Incident | undefined, after: Incident) =>
-  notificationsFor(before, after, [OPS, LOG, PAGER]).map(({ receiver, event }) => `${receiver} ${event}`);
+  notificationsFor(before, after, routesOf([], [OPS, LOG, PAGER])).map(({ receiver, event }) => `${receiver} ${event}`);
 
 test('who hears of what', () => {
   const acknowledged: Incident = { ...at('warning'), status: 'acknowledged' };
@@ -34,7 +35,7 @@ test('who hears of what', () => {
       { ...acknowledged, severity: 'critical' },
       ['ops escalated', 'log escalated', 'pager escalated'],
     ],
-    ['ends', at('warning'), resolved(at('warning')), ['ops resolved', 'pager resolved']],
+    ['ends', at('warning'), resolved(at('warning')), ['ops resolved', 'log resolved', 'pager resolved']],
     ['ends and is written again', resolved(at('warning')), resolved(at('warning')), []],
     ['is over when first seen', undefined, resolved(at('warning')), []],
     ['comes back', resolved(at('warning')), reopened(resolved(at('warning'))), ['ops opened', 'log opened']],
@@ -44,7 +45,7 @@ test('who hears of what', () => {
 
 test('ids are constant for one change and receiver, and distinct otherwise', () => {
   const ids = (before: Incident | undefined, after: Incident) =>
-    notificationsFor(before, after, [OPS, { ...LOG, sendResolved: true }]).map(({ id }) => id);
+    notificationsFor(before, after, routesOf([], [OPS, LOG])).map(({ id }) => id);
   const first = resolved(at('warning'));
   const second = reopened(first);
   const changes: [Incident | undefined, Incident][] = [
@@ -65,15 +66,64 @@ test('ids are constant for one change and receiver, and distinct otherwise', () 
 });
 
 test('rising to one severity again is the same notification', () => {
-  const [first] = notificationsFor(at('warning'), at('critical'), [OPS]);
-  const [again] = notificationsFor(at('info'), at('critical'), [OPS]);
+  const [first] = notificationsFor(at('warning'), at('critical'), routesOf([], [OPS]));
+  const [again] = notificationsFor(at('info'), at('critical'), routesOf([], [OPS]));
   assert.equal(again?.id, first?.id);
 });
 
 test('a receiver hears of nothing below its severity but the end', () => {
   for (const severity of SEVERITIES)
     for (const minSeverity of SEVERITIES) {
-      const heard = notificationsFor(undefined, at(severity), [{ ...OPS, minSeverity }]).length === 1;
+      const heard = notificationsFor(undefined, at(severity), routesOf([], [{ ...OPS, minSeverity }])).length === 1;
       assert.equal(heard, SEVERITIES.indexOf(severity) >= SEVERITIES.indexOf(minSeverity));
     }
+});
+
+const ALL = [OPS, LOG, PAGER].map((policy) => ({ ...policy, minSeverity: 'info' as const }));
+const routed = (incident: Incident, configs: object[]) =>
+  notificationsFor(
+    undefined,
+    incident,
+    routesOf(
+      configs.map((each) => RouteConfig.parse(each)),
+      ALL,
+    ),
+  )
+    .filter(({ group }) => group)
+    .map(({ receiver, group }) => `${receiver} ${group?.key}`);
+
+test('the first route that fits decides, and leads on where it says so', () => {
+  const routes = [
+    { receiver: 'pager', match: { severity: 'critical' }, continue: true },
+    { receiver: 'ops', match: { job: ['llama*', '!llama-dev'], kind: 'straggler' }, group_by: ['job', 'kind', 'nic'] },
+    { receiver: 'log' },
+    { receiver: 'pager' },
+  ];
+  const grouped = '{}/{job="llama*|!llama-dev", kind="straggler"}:{job="llama", kind="straggler"}';
+  assert.deepEqual(routed(at('warning'), routes), [`ops ${grouped}`]);
+  assert.deepEqual(routed(at('critical'), routes), [
+    'pager {}/{severity="critical"}:{incident_id="a"}',
+    `ops ${grouped}`,
+  ]);
+  const dev = newIncident('a', { subject: { job: 'llama-dev' } });
+  assert.deepEqual(routed(dev, routes), ['log {}:{incident_id="a"}']);
+  assert.deepEqual(routed(dev, routes.slice(0, 2)), []);
+});
+
+test("a route matches labels of the incident and its rule, and every one of the incident's hosts", () => {
+  const rule = { id: 'mine', commit: null, labels: { team: 'gpu' } };
+  const incident = newIncident('a', { rule, subject: { hosts: ['a1', 'a2'] } });
+  const fits = (match: object) => routed(incident, [{ receiver: 'ops', match }]).length === 1;
+  for (const match of [
+    { team: 'gpu' },
+    { rule: 'mine' },
+    { host: 'a*' },
+    { host: ['a1', 'a2'] },
+    { nic: '*' },
+    { nic: '!m*' },
+    {},
+  ])
+    assert.ok(fits(match), JSON.stringify(match));
+  for (const match of [{ team: 'net' }, { host: 'a1' }, { nic: 'm*' }, { team: 'gpu', host: 'b*' }, { nothing: '?*' }])
+    assert.ok(!fits(match), JSON.stringify(match));
 });

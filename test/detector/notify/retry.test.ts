@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { backoffMs, DEFAULT_RETRY, parseRetryAfter, verdictOf } from '../../../detector/notify/retry.js';
+import { DEFAULT_RETRY, octaveMs, parseRetryAfter, verdictOf } from '../../../detector/notify/retry.js';
 
 test('only what can pass is tried again', () => {
   const statuses: Record<ReturnType<typeof verdictOf>, (number | undefined)[]> = {
@@ -13,20 +13,21 @@ test('only what can pass is tried again', () => {
     for (const status of list) assert.equal(verdictOf(status), verdict, String(status));
 });
 
-test('gaps grow whatever the jitter, up to the bound', () => {
+test('gaps grow whatever the jitter, and spread over all of their octave', () => {
   const random = fc.double({ min: 0, max: 0.999, noNaN: true });
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 8 }), random, random, (attempts, a, b) => {
-      assert.ok(backoffMs(attempts + 1, DEFAULT_RETRY, b) > backoffMs(attempts, DEFAULT_RETRY, a));
+      assert.ok(octaveMs(attempts + 1, DEFAULT_RETRY, b) > octaveMs(attempts, DEFAULT_RETRY, a));
     }),
   );
-  assert.equal(backoffMs(1, DEFAULT_RETRY, 0.5), DEFAULT_RETRY.baseMs);
-  assert.equal(backoffMs(100, DEFAULT_RETRY, 0.5), DEFAULT_RETRY.maxMs);
+  assert.equal(octaveMs(1, DEFAULT_RETRY, 0), DEFAULT_RETRY.baseMs);
+  assert.ok(octaveMs(1, DEFAULT_RETRY, 0.999) > 1.99 * DEFAULT_RETRY.baseMs);
+  assert.equal(octaveMs(100, DEFAULT_RETRY, 0), DEFAULT_RETRY.maxMs);
 });
 
 test('twelve attempts cover an outage of an hour', () => {
   let total = 0;
-  for (let attempts = 1; attempts < 12; attempts++) total += backoffMs(attempts, DEFAULT_RETRY, 0);
+  for (let attempts = 1; attempts < 12; attempts++) total += octaveMs(attempts, DEFAULT_RETRY, 0);
   assert.ok(total > 3_600_000);
 });
 

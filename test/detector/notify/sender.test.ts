@@ -7,12 +7,14 @@ import { pino } from 'pino';
 import { Webhook } from 'standardwebhooks';
 import type { Receiver } from '../../../detector/notify/config.js';
 import { notificationsFor } from '../../../detector/notify/notifications.js';
+import { routesOf } from '../../../detector/notify/route.js';
 import { Sender, type SenderDeps } from '../../../detector/notify/sender.js';
-import type { Outbox, Store } from '../../../detector/store/store.js';
+import type { Outbox } from '../../../detector/store/outbox.js';
+import type { Store } from '../../../detector/store/store.js';
 import { PicketError } from '../../../protocol/errors.js';
 import type { Incident } from '../../../protocol/incident.js';
 import { commitTo, newIncident, resolved, temporaryStore } from '../store/support.js';
-import { FakeClock, type Hook, receiverOf, startHook, until } from './support.js';
+import { FakeClock, type Hook, receiverOf, sending, startHook, until } from './support.js';
 
 const SECRET = Buffer.alloc(32, 5);
 const OK = () => ({ status: 200 });
@@ -24,10 +26,9 @@ function setUp(t: TestContext, receivers: Receiver[], facts: Partial<SenderDeps>
   const logged: string[] = [];
   const log = pino({}, { write: (line: string) => logged.push(line) });
   const deps = {
-    outbox: store.outbox,
-    receivers,
+    ...sending(store, receivers),
     clock,
-    random: () => 0.5,
+    random: () => 0,
     externalUrl: 'http://picket',
     log,
     ...facts,
@@ -42,7 +43,7 @@ function setUp(t: TestContext, receivers: Receiver[], facts: Partial<SenderDeps>
 }
 
 function change(store: Store, receivers: readonly Receiver[], before: Incident | undefined, after: Incident): void {
-  commitTo(store, { incidents: [after], notifications: notificationsFor(before, after, receivers) });
+  commitTo(store, { incidents: [after], notifications: notificationsFor(before, after, routesOf([], receivers)) });
 }
 
 const ids = ({ requests }: Hook) => requests.map(({ headers }) => headers['webhook-id']);
@@ -176,7 +177,7 @@ test('nobody there: the reason is kept without the address', async (t) => {
   const { port } = gone.address() as AddressInfo;
   gone.close();
   const url = `http://127.0.0.1:${port}/secret-token`;
-  const receivers = [receiverOf('ops', { url, requests: [] }, { maxAttempts: 1 })];
+  const receivers = [receiverOf('ops', { url }, { maxAttempts: 1 })];
   const { store, sender, logged } = setUp(t, receivers);
   change(store, receivers, undefined, newIncident('a'));
   sender.start();
@@ -194,7 +195,7 @@ test('close sends what is due and leaves what must wait', async (t) => {
   await until(() => store.outbox.counts().failed === 1, 'the first attempt');
   for (const id of ['b', 'c', 'd', 'e', 'f', 'g']) change(store, receivers, undefined, newIncident(id));
   await sender.close(1_000);
-  assert.deepEqual(store.outbox.counts(), { pending: 0, failed: 1, delivered: 6, dead: 0 });
+  assert.deepEqual(store.outbox.counts(), { pending: 0, failed: 1, delivered: 6, dead: 0, void: 0 });
 });
 
 test('close waits for a stalled receiver no longer than its deadline, and counts no attempt', async (t) => {
@@ -207,7 +208,7 @@ test('close waits for a stalled receiver no longer than its deadline, and counts
   const closed = sender.close(3_000);
   clock.advanceTo(clock.now() + 3_000);
   await closed;
-  assert.deepEqual(store.outbox.counts(), { pending: 1, failed: 0, delivered: 0, dead: 0 });
+  assert.deepEqual(store.outbox.counts(), { pending: 1, failed: 0, delivered: 0, dead: 0, void: 0 });
 });
 
 test('a store that fails is asked again with growing patience, and nothing is lost', async (t) => {
@@ -215,17 +216,12 @@ test('a store that fails is asked again with growing patience, and nothing is lo
   const receivers = [receiverOf('ops', hook)];
   const { store } = temporaryStore(t);
   let failures = 3;
-  const outbox: Outbox = {
-    due: (...given) => store.outbox.due(...given),
-    nextDueMs: (...given) => store.outbox.nextDueMs(...given),
-    abandonOthers: (...given) => store.outbox.abandonOthers(...given),
-    counts: () => store.outbox.counts(),
-    recordAttempt(...given) {
-      if (failures-- > 0) throw new PicketError('store_unavailable', 'disk full');
-      store.outbox.recordAttempt(...given);
-    },
-  };
-  const { sender, clock, logged } = setUp(t, receivers, { outbox });
+  const record = store.outbox.recordAttempt.bind(store.outbox);
+  t.mock.method(store.outbox, 'recordAttempt', (...given: Parameters<Outbox['recordAttempt']>) => {
+    if (failures-- > 0) throw new PicketError('store_unavailable', 'disk full');
+    record(...given);
+  });
+  const { sender, clock, logged } = setUp(t, receivers, sending(store, receivers));
   change(store, receivers, undefined, newIncident('a'));
   const start = clock.now();
   const waits: number[] = [];

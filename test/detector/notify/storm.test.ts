@@ -6,7 +6,7 @@ import { post } from '../../../detector/notify/http-post.js';
 import { notificationsFor } from '../../../detector/notify/notifications.js';
 import { Sender } from '../../../detector/notify/sender.js';
 import { commitTo, newIncident, temporaryStore } from '../store/support.js';
-import { FakeClock, receiverOf, startHook, until } from './support.js';
+import { FakeClock, receiverOf, sending, startHook, until } from './support.js';
 
 const MINUTE_MS = 60_000;
 
@@ -25,19 +25,19 @@ test('fifty incidents at once, and five receivers of which one is well', { timeo
   };
   const receivers = Object.entries(hooks).map(([name, hook]) => receiverOf(name, hook));
 
+  const wiring = sending(store, receivers);
   const sent: { name: string; id: string; atMs: number }[] = [];
   const waiting = new Set<{ name: string; sinceMs: number }>();
   const outcomes = new Map<string, number>();
   const recording: typeof post = async (outgoing, options, signal) => {
-    const { name } = receivers.find(({ url }) => url === outgoing.url) as { name: string };
+    const { name } = receivers.find((receiver) => receiver.credentials().url === outgoing.url) as { name: string };
     sent.push({ name, id: outgoing.headers['webhook-id'] as string, atMs: clock.now() - start });
     const request = { name, sinceMs: clock.now() };
     waiting.add(request);
     return post(outgoing, options, signal).finally(() => waiting.delete(request));
   };
   const sender = new Sender({
-    outbox: store.outbox,
-    receivers,
+    ...wiring,
     clock,
     random: () => 0.5,
     externalUrl: 'http://picket',
@@ -48,7 +48,7 @@ test('fifty incidents at once, and five receivers of which one is well', { timeo
   const incidents = Array.from({ length: 50 }, (_, i) => newIncident(`incident-${i}`));
   commitTo(store, {
     incidents,
-    notifications: incidents.flatMap((each) => notificationsFor(undefined, each, receivers)),
+    notifications: incidents.flatMap((each) => notificationsFor(undefined, each, wiring.routes)),
   });
 
   sender.start();
@@ -76,10 +76,16 @@ test('fifty incidents at once, and five receivers of which one is well', { timeo
 
   for (const tries of triesOf('down')) {
     assert.ok(tries.length <= 12, `${tries.length} tries`);
-    const gaps = tries.slice(1).map((atMs, i) => atMs - (tries[i] as number));
-    for (const [i, gap] of gaps.slice(1).entries()) assert.ok(gap > (gaps[i] as number), `gaps ${gaps}`);
     assert.ok((tries.at(-1) as number) >= 10 * MINUTE_MS);
   }
+  // It is asked ever more rarely, for all fifty together, and hears of them soon after it is well.
+  const asked = [...new Set(sent.filter(({ name }) => name === 'down').map(({ atMs }) => atMs))];
+  const whileDown = asked.filter((atMs) => atMs < 10 * MINUTE_MS);
+  const gaps = whileDown.slice(1).map((atMs, i) => atMs - (whileDown[i] as number));
+  for (const [i, gap] of gaps.slice(1).entries()) assert.ok(gap > (gaps[i] as number), `gaps ${gaps}`);
+  const total = sent.filter(({ name }) => name === 'down').length;
+  assert.ok(total <= 50 + 20, `${total} requests for 50 messages`);
+  assert.ok((asked.at(-1) as number) <= 16 * MINUTE_MS, `heard of it at ${asked.at(-1)} ms`);
   assert.equal(outcomes.get('down delivered'), 50);
 
   const early = sent.filter(({ name, atMs }) => name === 'busy' && atMs < 2 * MINUTE_MS);

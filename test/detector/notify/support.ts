@@ -4,7 +4,9 @@ import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../../../detector/notify/clock.js';
-import type { Receiver } from '../../../detector/notify/config.js';
+import type { Credentials, Receiver } from '../../../detector/notify/config.js';
+import { type RouteConfig, routesOf } from '../../../detector/notify/route.js';
+import type { Store } from '../../../detector/store/store.js';
 
 /** A clock that only a test moves. */
 export class FakeClock implements Clock {
@@ -71,17 +73,21 @@ export async function startHook(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, requests };
 }
 
-export const receiverOf = (name: string, hook: Hook, facts: Partial<Receiver> = {}): Receiver => ({
-  name,
-  url: hook.url,
-  headers: {},
-  secrets: [],
-  timeoutMs: 10_000,
-  maxAttempts: 12,
-  minSeverity: 'warning',
-  sendResolved: true,
-  allowAddresses: ['127.0.0.0/8'],
+export const receiverOf = (
+  name: string,
+  hook: Pick<Hook, 'url'>,
+  { url = hook.url, headers = {}, secrets = [], routingKey, ...facts }: Partial<Receiver & Credentials> = {},
+): Receiver => ({
+  ...{ name, format: 'webhook', timeoutMs: 10_000, maxAttempts: 12, resendMs: 0 },
+  ...{ minSeverity: 'warning', sendResolved: true, allowAddresses: ['127.0.0.0/8'] },
+  ...{ credentials: () => ({ url, headers, secrets, routingKey }) },
   ...facts,
+});
+
+/** What a sender needs of a store, and of routes: without any given, each receiver hears of everything. */
+export const sending = (store: Store, receivers: readonly Receiver[], routes: readonly RouteConfig[] = []) => ({
+  ...{ groups: store.groups, outbox: store.outbox, receivers, routes: routesOf(routes, receivers) },
+  silences: { until: () => undefined },
 });
 
 /** Waits for a condition, for ten seconds of real time at most. */

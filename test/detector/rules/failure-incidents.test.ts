@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { it } from 'node:test';
+import { routesOf } from '../../../detector/notify/route.js';
 import { RuleFailureIncidents } from '../../../detector/rules/failure-incidents.js';
 import type { RuleStatus } from '../../../detector/rules/manager.js';
 import { openSqliteStore } from '../../../detector/store/sqlite-store.js';
@@ -15,9 +16,9 @@ const status = (commit: string | null): RuleStatus => ({
 it('rules that cannot be used are one incident a commit, over a restart too, and end when better ones are in force', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'picket-rules-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
-  const receivers = [{ name: 'all', minSeverity: 'info', sendResolved: true }] as const;
+  const routes = routesOf([], [{ name: 'all', minSeverity: 'info', sendResolved: true }]);
   let store = openSqliteStore({ path: join(folder, 's.db'), now: () => 5 });
-  let incidents = new RuleFailureIncidents(store, receivers);
+  let incidents = new RuleFailureIncidents(store, routes);
   assert.equal(incidents.follow(status(null), 1000), false);
   assert.equal(incidents.follow(status('c2'), 2000), true);
   assert.equal(incidents.follow(status('c2'), 3000), false);
@@ -25,7 +26,7 @@ it('rules that cannot be used are one incident a commit, over a restart too, and
 
   store = openSqliteStore({ path: join(folder, 's.db'), now: () => 5 });
   t.after(() => store.close());
-  incidents = new RuleFailureIncidents(store, receivers);
+  incidents = new RuleFailureIncidents(store, routes);
   assert.equal(incidents.follow(status('c2'), 4000), false, 'the restart finds it open');
   const [open] = store.openIncidents();
   assert.deepEqual(
@@ -40,6 +41,11 @@ it('rules that cannot be used are one incident a commit, over a restart too, and
   );
   assert.equal(incidents.follow(status(null), 6000), true);
   assert.deepEqual(store.openIncidents(), []);
-  const told = store.outbox.due('all', 1e12, 10).map(({ event, incident }) => `${event} ${incident.evidence.commit}`);
-  assert.deepEqual(told.sort(), ['opened c2', 'opened c3']);
+  const told = store.groups
+    .due('all', 1e12, 10)
+    .map(({ pending }) => pending.map(({ event, incident }) => `${event} ${incident.evidence.commit}`));
+  assert.deepEqual(told.sort(), [
+    ['opened c2', 'resolved c2'],
+    ['opened c3', 'resolved c3'],
+  ]);
 });

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Dispatcher } from '../../../detector/notify/dispatcher.js';
+import { routesOf } from '../../../detector/notify/route.js';
 import { openSqliteStore } from '../../../detector/store/sqlite-store.js';
 import { PicketError } from '../../../protocol/errors.js';
 import { commitTo, newIncident, newNotification, PARTITION, resolved, temporaryStore } from './support.js';
@@ -103,7 +105,13 @@ test('retention takes old resolved incidents and their notifications in batches,
     { job: 'forgotten', run: '1', lastDataMs: clock.nowMs },
   ];
   commitTo(store, { incidents: [...over, waiting, open], notifications, jobs });
-  for (const { id } of notifications) if (id !== 'n-waiting') store.outbox.recordAttempt(id, { state: 'delivered' });
+  const dispatcher = new Dispatcher('ops', {
+    ...{ groups: store.groups, silences: { until: () => undefined } },
+    routes: routesOf([], [{ name: 'ops', minSeverity: 'info', sendResolved: true }]),
+  });
+  while (dispatcher.dispatch(clock.nowMs)) {}
+  for (const { id } of notifications)
+    if (id !== 'n-waiting') store.outbox.recordAttempt(id, { state: 'delivered' }, []);
 
   assert.equal(store.prune(1_000, 10), 0);
   clock.nowMs += 1_001;
@@ -114,7 +122,7 @@ test('retention takes old resolved incidents and their notifications in batches,
     store.listIncidents({}, undefined, 10).items.map(({ id }) => id),
     ['waiting', 'open', 'fresh'],
   );
-  assert.deepEqual(store.outbox.counts(), { pending: 1, failed: 0, delivered: 1, dead: 0 });
+  assert.deepEqual(store.outbox.counts(), { pending: 1, failed: 0, delivered: 1, dead: 0, void: 0 });
   assert.ok(store.job('llama'));
   assert.equal(store.job('forgotten'), undefined);
   assert.ok(store.checkpoint(PARTITION));

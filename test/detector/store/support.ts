@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import type { AlertGroup, NewNotification, NotificationEvent } from '../../../detector/store/outbox.js';
 import { openSqliteStore } from '../../../detector/store/sqlite-store.js';
-import type { Commit, NewNotification, NotificationEvent, Store } from '../../../detector/store/store.js';
+import type { Commit, Store } from '../../../detector/store/store.js';
 import { type Incident, newSubject, type Subject } from '../../../protocol/incident.js';
 
 export const PARTITION = { topic: 'phases', partition: 0 };
@@ -76,4 +77,13 @@ export const newNotification = (
   incident: Incident,
   event: NotificationEvent = 'opened',
   receiver = 'ops',
-): NewNotification => ({ id, receiver, event, incident });
+): NewNotification => ({ id, receiver, event, incident, group: groupOf(incident.id) });
+
+/** As a route without grouping makes it. */
+export const groupOf = (incident: string): AlertGroup => ({
+  ...{
+    key: `{}:{incident_id="${incident}"}`,
+    route: '',
+    labels: { alertname: 'PicketStraggler', incident_id: incident },
+  },
+});

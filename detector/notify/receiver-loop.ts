@@ -1,0 +1,222 @@
+import type { FailPoint } from '../failpoints.js';
+import type { AttemptOutcome, Message } from '../store/outbox.js';
+import { AddressGuard } from './address-guard.js';
+import { CircuitBreaker } from './circuit-breaker.js';
+import type { Credentials, Receiver } from './config.js';
+import { Dispatcher } from './dispatcher.js';
+import { alertsRequest } from './formats/alertmanager.js';
+import { requestOf } from './formats/format.js';
+import { type Outgoing, post } from './http-post.js';
+import { type AlertMessage, alertMessage, alertOf } from './message.js';
+import { DEFAULT_RETRY, octaveMs, type Reply, type RetryPolicy, verdictOf } from './retry.js';
+import type { SenderDeps } from './sender.js';
+
+/** Requests of one receiver under way at a time. */
+const MAX_IN_FLIGHT = 4;
+/** A receiver that says it is gone for good is asked again after so long. */
+const GONE_MS = 3_600_000;
+/** The end of an alert is pushed to an Alertmanager again for so long: it may have been restarted between. */
+const RESEND_OVER_MS = 300_000;
+const RESEND_ALERTS = 500;
+
+/** Sends to one receiver. */
+export class ReceiverLoop {
+  readonly #receiver: Receiver;
+  readonly #deps: SenderDeps;
+  readonly #guard: AddressGuard;
+  readonly #dispatcher: Dispatcher;
+  readonly #breaker: CircuitBreaker;
+  readonly #retry: RetryPolicy;
+  readonly #aborted: AbortSignal;
+  #known: Credentials | undefined;
+  #resendAtMs: number;
+  #storeFailures = 0;
+  #finishing = false;
+  #woken = false;
+  #endSleep: (() => void) | undefined;
+
+  constructor(receiver: Receiver, deps: SenderDeps, aborted: AbortSignal) {
+    this.#receiver = receiver;
+    this.#deps = deps;
+    this.#guard = new AddressGuard(receiver.allowAddresses, deps.resolve);
+    this.#dispatcher = new Dispatcher(receiver.name, deps);
+    this.#breaker = new CircuitBreaker(deps.random);
+    this.#retry = deps.retry ?? DEFAULT_RETRY;
+    this.#aborted = aborted;
+    this.#resendAtMs = receiver.format === 'alertmanager' ? 0 : Number.POSITIVE_INFINITY;
+  }
+
+  wake(): void {
+    this.#woken = true;
+    this.#endSleep?.();
+  }
+
+  finish(): void {
+    this.#finishing = true;
+    this.wake();
+  }
+
+  async run(): Promise<void> {
+    while (!this.#aborted.aborted) {
+      const waitMs = await this.#sendDue();
+      if (waitMs === 0) continue;
+      if (this.#finishing) return;
+      await this.#sleep(waitMs);
+    }
+  }
+
+  /** Sends one batch. Returns how long nothing will be due: 0 when there may be more, undefined when nothing waits. */
+  async #sendDue(): Promise<number | undefined> {
+    const { clock, outbox, random, log } = this.#deps;
+    const { name } = this.#receiver;
+    try {
+      const now = clock.now();
+      const dispatched = this.#dispatcher.dispatch(now);
+      if (now < this.#breaker.untilMs) return dispatched ? 0 : this.#breaker.untilMs - now;
+      const batch = outbox.due(name, now, this.#breaker.open ? 1 : MAX_IN_FLIGHT);
+      if (batch.length > 0) {
+        const sent = await Promise.allSettled(batch.map((message) => this.#deliver(message)));
+        for (const result of sent) if (result.status === 'rejected') throw result.reason;
+      } else if (now >= this.#resendAtMs) await this.#resend(now);
+      else if (!dispatched) return this.#idleMs(now);
+      this.#storeFailures = 0;
+      return 0;
+    } catch (error) {
+      log.error({ receiver: name, err: error }, 'outbox unavailable');
+      return octaveMs(++this.#storeFailures, this.#retry, random());
+    }
+  }
+
+  #idleMs(now: number): number | undefined {
+    const times = [this.#deps.outbox.nextDueMs(this.#receiver.name), this.#dispatcher.nextDueMs(), this.#resendAtMs];
+    const next = Math.min(...times.map((at) => at ?? Number.POSITIVE_INFINITY));
+    return Number.isFinite(next) ? Math.max(1, next - now) : undefined;
+  }
+
+  async #deliver(message: Message): Promise<void> {
+    const { externalUrl } = this.#deps;
+    const { told, learned } = alertMessage(message, externalUrl, this.#receiver.sendResolved);
+    if (told.alerts.length === 0) {
+      this.#record(message, { state: 'void' }, learned, 'nothing to tell');
+      return;
+    }
+    this.#hit('notify.before_send');
+    const reply = await this.#post(told);
+    // Cut off by our own end: not the receiver's failure, so not an attempt.
+    if (reply.status === undefined && this.#aborted.aborted) return;
+    this.#hit('notify.after_send');
+    const outcome = this.#judge(message, reply);
+    this.#record(message, outcome, outcome.state === 'delivered' ? learned : [], reply.error);
+  }
+
+  #record(
+    message: Message,
+    outcome: AttemptOutcome,
+    learned: Parameters<SenderDeps['outbox']['recordAttempt']>[2],
+    reply: string,
+  ): void {
+    const { outbox, log, onAttempt } = this.#deps;
+    const { name } = this.#receiver;
+    outbox.recordAttempt(message.id, outcome, learned);
+    this.#hit('notify.after_ack');
+    onAttempt?.(name, outcome.state);
+    const incidents = message.entries.slice(0, 10).map(({ incident }) => incident.id);
+    const facts = { receiver: name, message: message.id, incidents, attempt: message.attempts + 1, reply };
+    if (outcome.state === 'failed') log.warn(facts, 'notification failed, will be tried again');
+    else if (outcome.state === 'dead') log.error(facts, 'notification given up');
+    else log.info(facts, outcome.state === 'void' ? 'nothing to notify of' : 'notification delivered');
+  }
+
+  #post(told: AlertMessage): Promise<Reply> {
+    return this.#send((credentials, nowMs) =>
+      requestOf(this.#receiver, told, { credentials, nowMs, externalUrl: this.#deps.externalUrl }),
+    );
+  }
+
+  async #send(requestFor: (credentials: Credentials, nowMs: number) => Outgoing): Promise<Reply> {
+    const { clock, post: send = post } = this.#deps;
+    const { timeoutMs } = this.#receiver;
+    return send(requestFor(this.#credentials(), clock.now()), { guard: this.#guard, timeoutMs, clock }, this.#aborted);
+  }
+
+  /** A file that cannot be read while it is replaced leaves what was known before in use. */
+  #credentials(): Credentials {
+    try {
+      this.#known = this.#receiver.credentials();
+    } catch (error) {
+      if (!this.#known) throw error;
+      this.#deps.log.warn(
+        { receiver: this.#receiver.name, err: error },
+        'secrets cannot be read; the last ones are used',
+      );
+    }
+    return this.#known;
+  }
+
+  /** Has what it tells last longer than four sendings; a failure is made good by the next. */
+  async #resend(now: number): Promise<void> {
+    const { outbox, externalUrl, log } = this.#deps;
+    const { name, resendMs } = this.#receiver;
+    this.#resendAtMs = now + resendMs;
+    const alerts = outbox.told(name, now - RESEND_OVER_MS).map(({ incident, labels, over }) => {
+      const endsAt = over ? (incident.resolved_at ?? new Date(now).toISOString()) : incident.resolved_at;
+      return alertOf(incident, labels, endsAt, externalUrl);
+    });
+    for (let i = 0; i < alerts.length && !this.#aborted.aborted; i += RESEND_ALERTS) {
+      const some = alerts.slice(i, i + RESEND_ALERTS);
+      const reply = await this.#send((credentials, nowMs) => {
+        const { url, body } = alertsRequest(some, resendMs, { credentials, nowMs, externalUrl });
+        return {
+          url,
+          body,
+          headers: { ...credentials.headers, 'content-type': 'application/json', 'user-agent': 'picket' },
+        };
+      });
+      if (verdictOf(reply.status) !== 'delivered')
+        log.warn({ receiver: name, reply: reply.error }, 'alerts could not be sent again');
+    }
+  }
+
+  #judge({ attempts }: Message, { status, error, retryAfterMs }: Reply): AttemptOutcome {
+    const verdict = verdictOf(status);
+    const now = this.#deps.clock.now();
+    if (verdict !== 'retry') this.#circuit(() => this.#breaker.succeeded());
+    if (verdict === 'delivered') return { state: 'delivered' };
+    if (status === 410) this.#breaker.pause(now + GONE_MS);
+    if (verdict === 'retry') this.#circuit(() => this.#breaker.failed(now));
+    if (verdict === 'reject' || attempts + 1 >= this.#receiver.maxAttempts) return { state: 'dead', error };
+    // Bounded, or one wrong header would silence a receiver for ever.
+    const askedMs = status === 429 || status === 503 ? Math.min(retryAfterMs ?? 0, this.#retry.maxMs) : 0;
+    this.#breaker.pause(now + askedMs);
+    const delayMs = Math.max(askedMs, octaveMs(attempts + 1, this.#retry, this.#deps.random()));
+    return { state: 'failed', error, retryAtMs: Math.ceil(now + delayMs) };
+  }
+
+  #circuit(change: () => void): void {
+    const was = this.#breaker.open;
+    change();
+    const { open } = this.#breaker;
+    if (open === was) return;
+    this.#deps.onCircuit?.(this.#receiver.name, open);
+    const facts = { receiver: this.#receiver.name };
+    if (open) this.#deps.log.error(facts, 'receiver keeps failing: it is asked rarely until it answers');
+    else this.#deps.log.info(facts, 'receiver answers again');
+  }
+
+  #hit(point: FailPoint): void {
+    this.#deps.failPoints?.hit(point);
+  }
+
+  async #sleep(ms: number | undefined): Promise<void> {
+    if (!this.#woken)
+      await new Promise<void>((resolve) => {
+        const stopTimer = ms === undefined ? () => {} : this.#deps.clock.after(ms, resolve);
+        this.#endSleep = () => {
+          stopTimer();
+          resolve();
+        };
+      });
+    this.#woken = false;
+    this.#endSleep = undefined;
+  }
+}
