@@ -5,6 +5,7 @@ import { type JobTopology, slotOf } from '../pipeline/topology.js';
 import { median } from '../reference/statistics.js';
 import { episodeFinding, rounded } from './episode-finding.js';
 import type { Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * A collective does not end, and who has not arrived in it.
@@ -34,9 +35,8 @@ export interface OpenPhase {
 
 export const newOpenPhases = (): OpenPhases => ({ phases: new Map() });
 
-const STEPS = 3;
-const MIN_NS = 1e9;
-const UNKNOWN_NS = 1800e9;
+/** Before so many are known, nobody can say how long steps take. */
+const KNOWN_STEPS = 3;
 const PAUSES: ReadonlySet<string> = new Set(['checkpoint', 'evaluation']);
 
 /** Takes in which phases of a message are still open, and which have ended since. */
@@ -70,9 +70,9 @@ export function newestOf(open: OpenPhases): { step: number; ns: bigint } | undef
 }
 
 /** Collectives that hang now, one finding a communicator and collective. */
-export function hangingCollectives(open: OpenPhases, window: JobWindow): Finding[] {
+export function hangingCollectives(open: OpenPhases, window: JobWindow, { comm_hang }: DetectorParams): Finding[] {
   if (open.phases.size === 0) return [];
-  const limit = limitOf(window.views);
+  const limit = limitOf(window.views, comm_hang);
   const collectives = new Map<string, OpenPhase[]>();
   for (const phase of open.phases.values()) {
     if (!phase.comm) continue;
@@ -85,9 +85,10 @@ export function hangingCollectives(open: OpenPhases, window: JobWindow): Finding
     .flatMap((arrived) => findingOf(arrived, paused, limit, window.topology));
 }
 
-function limitOf(views: readonly StepView[]): number {
-  if (views.length < STEPS) return UNKNOWN_NS;
-  return Math.max(MIN_NS, STEPS * median(views.map(stepTimeOf)));
+function limitOf(views: readonly StepView[], params: DetectorParams['comm_hang']): number {
+  const { steps, min_seconds, first_seconds } = params;
+  if (views.length < KNOWN_STEPS) return first_seconds * 1e9;
+  return Math.max(min_seconds * 1e9, steps * median(views.map(stepTimeOf)));
 }
 
 function findingOf(arrived: OpenPhase[], paused: ReadonlySet<number>, limit: number, topology: JobTopology): Finding[] {
@@ -122,7 +123,7 @@ function findingOf(arrived: OpenPhase[], paused: ReadonlySet<number>, limit: num
         },
         runnerUp: {
           kind: 'transient_stall',
-          why_not: `it is not over, and ${STEPS} usual steps would have fitted into the time`,
+          why_not: 'it is not over, and several usual steps would have fitted into the time',
         },
       },
     ),

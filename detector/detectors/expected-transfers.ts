@@ -2,9 +2,10 @@ import { launchOf } from '../baseline/shape.js';
 import type { CommGroup } from '../pipeline/collectives.js';
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
-import { newSpell, observeSpell, type Spell, type SpellEpisode } from '../reference/spell.js';
+import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * Transfers that are slow from the first step on, which only an expectation from outside of the run can see.
@@ -35,16 +36,18 @@ interface GroupState {
   expectedUs: number;
 }
 
-const SLOWER = 1.25;
-const RULE = { window: 12, hits: 10, share: 0.02, quiet: 12 };
+const RULE = { window: 12, quiet: 12 };
+/** So much further from what is expected than the smallest messages: the largest lack bandwidth. */
+const STARVED = 1.25;
 
-function step(state: ExpectedState, { topology, views, expectations }: JobWindow): Finding[] {
+function step(state: ExpectedState, window: JobWindow, params: DetectorParams): Finding[] {
+  const { topology, views, expectations } = window;
   const view = views.at(-1) as StepView;
   if (expectations && !view.launchBound)
     for (const group of view.groups) {
       const hosts = new Set(group.slots.map((slot) => topology.hosts[slot])).size;
       const launch = launchOf(view.graph[group.slots[0] as number] as number);
-      observe(state, view, group, hosts, (op, bytes) =>
+      observe(state, view, group, hosts, params, (op, bytes) =>
         expectations.expectedTransfer({ op, ranks: group.slots.length, hosts, launch, bytes }),
       );
     }
@@ -58,9 +61,11 @@ function observe(
   view: StepView,
   group: CommGroup,
   hosts: number,
+  params: DetectorParams,
   expect: (op: string, bytes: number) => { q50: number; q95: number } | undefined,
 ): void {
   let known = state.groups.get(group.name);
+  const floor = floorOf(known, params);
   let [lost, judged] = [0, false];
   for (const { op, bytes, count, transfer } of group.sizes) {
     const expected = expect(op, bytes);
@@ -72,7 +77,7 @@ function observe(
     judged = true;
     const each = transfer / count;
     known.ratios.set(bytes, each / expected.q50);
-    if (each <= SLOWER * expected.q50 || each <= expected.q95) continue;
+    if (each <= floor.ratio * expected.q50 || each <= expected.q95) continue;
     lost += (each - expected.q50) * count;
     Object.assign(known, { nowUs: rounded(each / 1e3, 1), expectedUs: rounded(expected.q50 / 1e3, 1) });
   }
@@ -80,17 +85,41 @@ function observe(
   observeSpell(
     known.spell,
     { step: view.step, startNs: view.startNs, lost, time: stepTimeOf(view), hit: lost > 0 },
-    RULE,
+    spellRule(RULE, floor),
   );
 }
 
+/** What is filed as another kind must satisfy that kind's parameters as well. */
+function floorOf(
+  known: GroupState | undefined,
+  { tp_slow_path, ...others }: DetectorParams,
+): DetectorParams['tp_slow_path'] {
+  const kind = known ? kindOf(known) : 'tp_slow_path';
+  if (kind === 'tp_slow_path') return tp_slow_path;
+  const { ratio, min_effect, persistence } = others[kind];
+  return {
+    ratio: Math.max(ratio, tp_slow_path.ratio),
+    min_effect: Math.max(min_effect, tp_slow_path.min_effect),
+    persistence,
+  };
+}
+
+/** Times what is expected, from the smallest messages to the largest. */
+const ratiosBySize = ({ ratios }: GroupState): number[] => [...ratios].sort(([a], [b]) => a - b).map(([, r]) => r);
+
+function kindOf(group: GroupState): 'tp_slow_path' | 'comm_slow' | 'nvlink_stall' {
+  const bySize = ratiosBySize(group);
+  const starved = bySize.length > 1 && (bySize.at(-1) as number) > STARVED * (bySize[0] as number);
+  if (!starved) return 'tp_slow_path';
+  return group.hosts > 1 ? 'comm_slow' : 'nvlink_stall';
+}
+
 function found(name: string, group: GroupState, episode: SpellEpisode, topology: JobTopology): Finding {
-  const { slots, hosts, ratios, nowUs, expectedUs } = group;
+  const { slots, ratios, nowUs, expectedUs } = group;
   const ranks = slots.map((slot) => topology.ranks[slot] as number).sort((a, b) => a - b);
   const named = [...new Set(slots.map((slot) => topology.hosts[slot] as string))].filter((host) => host !== '');
-  const bySize = [...ratios].sort(([a], [b]) => a - b).map(([, ratio]) => ratio);
-  const starved = bySize.length > 1 && (bySize.at(-1) as number) > SLOWER * (bySize[0] as number);
-  const kind = !starved ? 'tp_slow_path' : hosts > 1 ? 'comm_slow' : 'nvlink_stall';
+  const kind = kindOf(group);
+  const starved = kind !== 'tp_slow_path';
   return episodeFinding(kind, topology, episode, {
     key: `group=${name}`,
     subject: {
@@ -106,7 +135,7 @@ function found(name: string, group: GroupState, episode: SpellEpisode, topology:
       transfer_us: nowUs,
       expected_us: expectedUs,
       message_bytes: [...ratios.keys()].sort((a, b) => a - b),
-      times_expected: bySize.map((ratio) => rounded(ratio, 2)),
+      times_expected: ratiosBySize(group).map((ratio) => rounded(ratio, 2)),
     },
     runnerUp: {
       kind: starved ? 'tp_slow_path' : 'nvlink_stall',

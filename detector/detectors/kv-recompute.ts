@@ -5,6 +5,7 @@ import { newSpell, observeSpell, type Spell } from '../reference/spell.js';
 import { mean } from '../reference/statistics.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * Work that was done is done again, since its KV cache was evicted or its request preempted.
@@ -44,7 +45,7 @@ export interface RecomputeState {
   preempted: number;
 }
 
-const RULE = { window: 24, hits: 2, share: 0.05, quiet: 24 };
+const RULE = { window: 24, hits: 2, quiet: 24 };
 const BATCHES = 64;
 const RECENT_BATCHES = 8;
 const MAX_REQUESTS = 32;
@@ -53,10 +54,10 @@ const MAX_REMEMBERED = 4096;
 /** A later prefill of about the same size is the same work. */
 const SAME_WORK = 0.8;
 
-function step(state: RecomputeState, { topology, views }: JobWindow): Finding[] {
+function step(state: RecomputeState, { topology, views }: JobWindow, { kv_recompute }: DetectorParams): Finding[] {
   const view = views.at(-1) as StepView;
   const tokens = servingTokens(view);
-  if (tokens) observe(state, view, tokens);
+  if (tokens) observe(state, view, tokens, kv_recompute.min_effect);
   const { episode } = state.spell;
   if (!episode) return [];
   const { requests, again, all, kv, preempted } = state;
@@ -85,6 +86,7 @@ function observe(
   state: RecomputeState,
   view: StepView,
   { prefill, decode }: { prefill: number; decode: number },
+  minEffect: number,
 ): void {
   const time = stepTimeOf(view);
   const all = Math.max(1, prefill + decode);
@@ -100,7 +102,7 @@ function observe(
   state.kv = largest(view.serving.kv_usage) || -1;
   state.preempted = largest(view.serving.preempted) || -1;
   if (decode > 0) pushRing(state.batches, decode);
-  const rule = { ...RULE, hits: hit && batchHasFallen(state.batches) ? 1 : RULE.hits };
+  const rule = { ...RULE, share: minEffect, hits: hit && batchHasFallen(state.batches) ? 1 : RULE.hits };
   observeSpell(state.spell, { step: view.step, startNs: view.startNs, lost, time, hit }, rule);
   if (!state.spell.episode && !state.spell.recent.some((recent) => recent.hit)) state.requests = [];
 }

@@ -1,9 +1,10 @@
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import { type JobTopology, slotsByStage } from '../pipeline/topology.js';
-import { newSpell, observeSpell, type Spell } from '../reference/spell.js';
+import { newSpell, observeSpell, type Spell, spellRule } from '../reference/spell.js';
 import { mean } from '../reference/statistics.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * Ranks get unequal amounts of work: sequence lengths, data or experts. No rank is at fault.
@@ -28,20 +29,20 @@ export interface LoadState {
   explained: number;
 }
 
-const RULE = { window: 20, hits: 12, share: 0.05, quiet: 20 };
-const STEADY_SHARE = 0.02;
-const UNEVEN = 1.05;
+const RULE = { window: 20, quiet: 20 };
+/** Of the smallest effect, where the same ranks always have most. */
+const STEADY = 0.4;
 /** A rank that has most tokens in nearly every step has more by design of the router. */
 const ALWAYS = 0.8;
 /** Ranks have most whose tokens lie in the upper half between the mean and the largest. */
 const MOST = 0.5;
 
-function step(state: LoadState, { topology, views }: JobWindow): Finding[] {
+function step(state: LoadState, { topology, views }: JobWindow, { load_imbalance }: DetectorParams): Finding[] {
   const view = views.at(-1) as StepView;
-  observe(state, view, topology);
+  observe(state, view, topology, load_imbalance);
   const { episode } = state.spell;
   if (!episode) return [];
-  const named = steadySlots(state, topology)
+  const named = steadySlots(state, topology, spellRule(RULE, load_imbalance).hits)
     .map((slot) => topology.ranks[slot] as number)
     .sort((a, b) => a - b);
   return [
@@ -61,11 +62,13 @@ function step(state: LoadState, { topology, views }: JobWindow): Finding[] {
   ];
 }
 
-function observe(state: LoadState, view: StepView, topology: JobTopology): void {
+type Params = DetectorParams['load_imbalance'];
+
+function observe(state: LoadState, view: StepView, topology: JobTopology, params: Params): void {
   let [lost, ratio] = [0, 0];
   const heavy: number[] = [];
   for (const slots of slotsByStage(topology).values()) {
-    const uneven = unevenness(view, slots);
+    const uneven = unevenness(view, slots, params.ratio);
     if (!uneven) continue;
     heavy.push(...uneven.heavy);
     if (uneven.lost > lost) [lost, ratio] = [uneven.lost, uneven.ratio];
@@ -78,14 +81,15 @@ function observe(state: LoadState, view: StepView, topology: JobTopology): void 
     state.heavy = [...state.heavy, heavy].slice(-RULE.window);
     state.ratio += (ratio - state.ratio) / state.heavy.length;
   }
-  const share = hit && steadySlots(state, topology).length > 0 ? STEADY_SHARE : RULE.share;
+  const rule = spellRule(RULE, params);
+  const share = rule.share * (hit && steadySlots(state, topology, rule.hits).length > 0 ? STEADY : 1);
   const entry = { step: view.step, startNs: view.startNs, lost, time: stepTimeOf(view), hit };
-  observeSpell(state.spell, entry, { ...RULE, share });
+  observeSpell(state.spell, entry, { ...rule, share });
 }
 
 /** The minority that had most in nearly every uneven step; empty where it changes, or they are not few. */
-function steadySlots({ heavy }: LoadState, topology: JobTopology): number[] {
-  if (heavy.length < RULE.hits) return [];
+function steadySlots({ heavy }: LoadState, topology: JobTopology, hits: number): number[] {
+  if (heavy.length < hits) return [];
   const counts = new Map<number, number>();
   for (const slot of heavy.flat()) counts.set(slot, (counts.get(slot) ?? 0) + 1);
   const steady = [...counts].filter(([, count]) => count >= ALWAYS * heavy.length).map(([slot]) => slot);
@@ -96,14 +100,15 @@ function steadySlots({ heavy }: LoadState, topology: JobTopology): number[] {
 function unevenness(
   view: StepView,
   slots: readonly number[],
+  least: number,
 ): { lost: number; ratio: number; heavy: number[] } | undefined {
   if (slots.length < 2) return undefined;
-  let [ratio, tokens] = [UNEVEN, undefined as number[] | undefined];
+  let [ratio, tokens] = [least, undefined as number[] | undefined];
   const work = slots.map(() => 0);
   for (const [phase, counts] of view.phaseTokens) {
     const own = slots.map((slot) => counts[slot] as number);
     const uneven = Math.max(...own) / mean(own);
-    if (!(uneven >= UNEVEN)) continue;
+    if (!(uneven >= least)) continue;
     if (uneven >= ratio) [ratio, tokens] = [uneven, own];
     const times = view.phases.get(phase);
     slots.forEach((slot, i) => {

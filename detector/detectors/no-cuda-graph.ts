@@ -1,9 +1,10 @@
 import type { Population } from '../baseline/baseline.js';
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import { type DecodePast, decodeTime, largest, learnDecode, servingTokens } from '../reference/decode-past.js';
-import { newSpell, observeSpell, type Spell } from '../reference/spell.js';
+import { newSpell, observeSpell, type Spell, spellRule } from '../reference/spell.js';
 import { episodeFinding, ms, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * Decode steps are launched kernel by kernel where CUDA graphs are expected.
@@ -29,16 +30,20 @@ export interface NoGraphState {
   eagerMs: number;
 }
 
-const RULE = { window: 10, hits: 8, share: 0.1, quiet: 10 };
+const RULE = { window: 10, quiet: 10 };
 /** An iteration with fewer launches is no model run kernel by kernel (measured: 280 and more). */
 const MIN_LAUNCHES = 50;
 /** A GPU this busy has nothing to gain. */
 const MAX_BUSY = 0.7;
 
-function step(state: NoGraphState, { topology, views, expectations }: JobWindow): Finding[] {
+type Params = DetectorParams['no_cuda_graph'];
+
+function step(state: NoGraphState, window: JobWindow, { no_cuda_graph }: DetectorParams): Finding[] {
+  const { topology, views, expectations } = window;
   const view = views.at(-1) as StepView;
   const tokens = servingTokens(view);
-  if (tokens && tokens.decode > 0 && tokens.prefill === 0) observe(state, view, tokens.decode, expectations);
+  if (tokens && tokens.decode > 0 && tokens.prefill === 0)
+    observe(state, view, tokens.decode, expectations, no_cuda_graph);
   const { episode } = state.spell;
   if (!episode) return [];
   const { launches, graphMs, eagerMs, bucket } = state;
@@ -64,7 +69,13 @@ function step(state: NoGraphState, { topology, views, expectations }: JobWindow)
   ];
 }
 
-function observe(state: NoGraphState, view: StepView, decode: number, expectations: Population | undefined): void {
+function observe(
+  state: NoGraphState,
+  view: StepView,
+  decode: number,
+  expectations: Population | undefined,
+  params: Params,
+): void {
   const graphs = view.graph.filter((_, slot) => !Number.isNaN(view.stepTime[slot] as number));
   const eager = graphs.length > 0 && graphs.every((graph) => graph === 0);
   const time = stepTimeOf(view);
@@ -82,5 +93,9 @@ function observe(state: NoGraphState, view: StepView, decode: number, expectatio
     const graphMs = Number.isNaN(withGraph) ? 0 : ms(withGraph);
     Object.assign(state, { bucket: decode, launches, graphMs, eagerMs: rounded(time / 1e6) });
   }
-  observeSpell(state.spell, { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time, hit }, RULE);
+  observeSpell(
+    state.spell,
+    { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time, hit },
+    spellRule(RULE, params),
+  );
 }

@@ -1,15 +1,16 @@
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import { type DecodePast, decodeTime, learnDecode, servingTokens } from '../reference/decode-past.js';
-import { newSpell, observeSpell, type Spell } from '../reference/spell.js';
+import { newSpell, observeSpell, type Spell, spellRule } from '../reference/spell.js';
 import { episodeFinding, ms, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * Prefills in the batch make the requests that decode in it wait for a multiple of a decode step.
  *
- * Signature: a step that prefills and decodes takes more than SLOWER times what decoding the
- * same tokens alone takes in this job; steps that decode only are as they were. Persistence: HITS of the last decoding
- * steps, losing SHARE of their time. Prefills with nobody decoding are nobody's loss. A threshold of 1.5 x
+ * Signature: a step that prefills and decodes takes more than `ratio` times what decoding the
+ * same tokens alone takes in this job; steps that decode only are as they were. Persistence: a quarter of the last 12 decoding
+ * steps, losing a fifth of their time. Prefills with nobody decoding are nobody's loss. A threshold of 1.5 x
  * holds for a service with a stated objective; without one, chunked prefill as engines are tuned (up to about 3 x) must
  * stay silent.
  */
@@ -29,14 +30,15 @@ export interface PrefillState {
   tokens: number;
 }
 
-const SLOWER = 4;
-const RULE = { window: 12, hits: 3, share: 0.2, quiet: 8 };
+const RULE = { window: 12, quiet: 8 };
 const MAX_CULPRITS = 16;
 
-function step(state: PrefillState, { topology, views }: JobWindow): Finding[] {
+type Params = DetectorParams['prefill_blocking'];
+
+function step(state: PrefillState, { topology, views }: JobWindow, { prefill_blocking }: DetectorParams): Finding[] {
   const view = views.at(-1) as StepView;
   const tokens = servingTokens(view);
-  if (tokens && tokens.decode > 0) observe(state, view, tokens);
+  if (tokens && tokens.decode > 0) observe(state, view, tokens, prefill_blocking);
   const { episode } = state.spell;
   if (!episode) return [];
   const ratio = rounded(state.longestMs / state.decodeMs, 1);
@@ -62,12 +64,17 @@ function step(state: PrefillState, { topology, views }: JobWindow): Finding[] {
   ];
 }
 
-function observe(state: PrefillState, view: StepView, { prefill, decode }: { prefill: number; decode: number }): void {
+function observe(
+  state: PrefillState,
+  view: StepView,
+  { prefill, decode }: { prefill: number; decode: number },
+  params: Params,
+): void {
   const time = stepTimeOf(view);
   const alone = prefill > 0 ? decodeTime(state.past, decode) : Number.NaN;
   if (prefill === 0 && !view.launchBound) learnDecode(state.past, view, decode);
   const lost = time - alone;
-  const hit = prefill > 0 && time > SLOWER * alone;
+  const hit = prefill > 0 && time > params.ratio * alone;
   if (hit) {
     if (!state.spell.episode) state.longestMs = 0;
     state.longestMs = Math.max(state.longestMs, ms(time));
@@ -77,6 +84,10 @@ function observe(state: PrefillState, view: StepView, { prefill, decode }: { pre
       if (tokens > 0 && !state.culprits.includes(request))
         state.culprits = [...state.culprits, request].slice(-MAX_CULPRITS);
   }
-  observeSpell(state.spell, { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time, hit }, RULE);
+  observeSpell(
+    state.spell,
+    { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time, hit },
+    spellRule(RULE, params),
+  );
   if (!state.spell.episode && !state.spell.recent.some((recent) => recent.hit)) state.culprits = [];
 }

@@ -1,8 +1,9 @@
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
-import { newSpell, observeSpell, type Spell } from '../reference/spell.js';
+import { newSpell, observeSpell, type Spell, spellRule } from '../reference/spell.js';
 import { mean, median } from '../reference/statistics.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * The scheduler or router spreads requests unevenly: some data-parallel ranks have queues while others have none.
@@ -25,16 +26,14 @@ export interface SchedState {
   since: bigint | null;
 }
 
-const RULE = { window: 20, hits: 16, share: 0.1, quiet: 20 };
+const RULE = { window: 20, quiet: 20 };
 const SHARE_OF_RUNNING = 0.25;
-const MIN_WAITING = 4;
-const MIN_NS = 2_000_000_000n;
 
-function step(state: SchedState, { topology, views }: JobWindow): Finding[] {
+function step(state: SchedState, { topology, views }: JobWindow, { sched_imbalance }: DetectorParams): Finding[] {
   const view = views.at(-1) as StepView;
-  observe(state, view);
+  observe(state, view, sched_imbalance);
   const { episode } = state.spell;
-  if (!episode || view.startNs - episode.onsetNs < MIN_NS) return [];
+  if (!episode || Number(view.startNs - episode.onsetNs) < sched_imbalance.min_seconds * 1e9) return [];
   const ranks = state.queues.map(({ slot }) => topology.ranks[slot] as number).sort((a, b) => a - b);
   const waiting = state.queues.map((queue) => queue.waiting);
   return [
@@ -55,12 +54,12 @@ function step(state: SchedState, { topology, views }: JobWindow): Finding[] {
   ];
 }
 
-function observe(state: SchedState, view: StepView): void {
+function observe(state: SchedState, view: StepView, params: DetectorParams['sched_imbalance']): void {
   const { running, waiting, kv_usage } = view.serving;
   const slots = [...running.keys()].filter((slot) => (running[slot] as number) >= 0 && (waiting[slot] as number) >= 0);
   if (slots.length < 2) return;
   const usual = median(slots.map((slot) => running[slot] as number));
-  const much = Math.max(MIN_WAITING, SHARE_OF_RUNNING * usual);
+  const much = Math.max(params.min_waiting, SHARE_OF_RUNNING * usual);
   const over = slots.filter((slot) => (waiting[slot] as number) >= much);
   const hit = over.length > 0 && slots.some((slot) => waiting[slot] === 0);
   const loads = slots.map((slot) => (running[slot] as number) + (waiting[slot] as number));
@@ -73,5 +72,9 @@ function observe(state: SchedState, view: StepView): void {
       kv: kv_usage[slot] as number,
     }));
   const time = stepTimeOf(view);
-  observeSpell(state.spell, { step: view.step, startNs: view.startNs, lost: idle * time, time, hit }, RULE);
+  observeSpell(
+    state.spell,
+    { step: view.step, startNs: view.startNs, lost: idle * time, time, hit },
+    spellRule(RULE, params),
+  );
 }

@@ -5,6 +5,7 @@ import { newSpell, observeSpell, type Spell } from '../reference/spell.js';
 import { median } from '../reference/statistics.js';
 import { episodeFinding, ms, percent } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * The host side of (nearly) all ranks of one host became slow: threads not bound, CPUs taken away or throttled.
@@ -31,13 +32,15 @@ const KNOWN_AT = 10;
 const MOST = 0.6;
 const MIN_SHARE = 0.1;
 /** As soon as a rank could be taken for a straggler, so that none is. */
-const RULE = { window: 4, hits: 3, share: MIN_SHARE, quiet: 10 };
+const RULE = { window: 4, hits: 3, quiet: 10 };
 /** On fewer ranks a host cannot be told from them. */
 const MIN_RANKS = 3;
 
-function step(state: HostState, { topology, views }: JobWindow): Finding[] {
+function step(state: HostState, { topology, views }: JobWindow, { straggler }: DetectorParams): Finding[] {
+  const share = Math.max(MIN_SHARE, straggler.min_effect);
   const view = views.at(-1) as StepView;
-  for (const [host, slots] of slotsByHost(topology)) if (slots.length >= MIN_RANKS) observe(state, view, host, slots);
+  for (const [host, slots] of slotsByHost(topology))
+    if (slots.length >= MIN_RANKS) observe(state, view, host, slots, share);
   return [...state.hosts].flatMap(([host, known]) => {
     const { spell, usualMs, nowMs } = known;
     if (!spell.episode) return [];
@@ -72,7 +75,7 @@ function slotsByHost(topology: JobTopology): Map<string, number[]> {
   return hosts;
 }
 
-function observe(state: HostState, view: StepView, host: string, slots: readonly number[]): void {
+function observe(state: HostState, view: StepView, host: string, slots: readonly number[], share: number): void {
   const time = stepTimeOf(view);
   const now = slots.map((slot) => view.work.host[slot] as number);
   const past = slots.map((slot) => (state.past[slot] ??= newRing(STEPS)));
@@ -87,5 +90,5 @@ function observe(state: HostState, view: StepView, host: string, slots: readonly
       if (!Number.isNaN(view.stepTime[slots[i] as number])) pushRing(ring, now[i] as number);
     });
   const lost = hit ? Math.max(...now) - median(usual) : 0;
-  observeSpell(known.spell, { step: view.step, startNs: view.startNs, lost, time, hit }, RULE);
+  observeSpell(known.spell, { step: view.step, startNs: view.startNs, lost, time, hit }, { ...RULE, share });
 }

@@ -2,10 +2,11 @@ import type { IncidentKind, Subject } from '../../protocol/incident.js';
 import type { CommGroup } from '../pipeline/collectives.js';
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
-import { newSpell, observeSpell, type Spell, type SpellEpisode } from '../reference/spell.js';
+import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
 import { busBandwidth, learnTransfer, sizeKey, type TransferPast, usualTransfer } from '../reference/transfer-past.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * The transfer itself became slow, not the ranks: nvlink_stall inside a host, comm_slow between hosts for good,
@@ -40,22 +41,26 @@ interface GroupState {
   bytes: number;
 }
 
-const SLOWER = 1.11;
-const BURST = 3;
-const MIN_SHARE = 0.01;
-const LASTING = { window: 12, hits: 10, share: MIN_SHARE, quiet: 12 };
-const BURSTS = { window: 600, hits: 3, share: 0.005, quiet: 600 };
-const MIN_BURSTS = 3;
+const LASTING = { window: 12, quiet: 12 };
+const BURSTS = { window: 600, quiet: 600 };
+const MAX_BURSTS = 12;
 
-function step(state: TransferState, { topology, views }: JobWindow): Finding[] {
+function step(state: TransferState, { topology, views }: JobWindow, params: DetectorParams): Finding[] {
   const view = views.at(-1) as StepView;
   const time = stepTimeOf(view);
   // Where kernels are launched one by one, a collective holds the launches of its ranks as well.
-  if (!view.launchBound) for (const group of view.groups) observe(state, view, group, time);
-  return [...state.groups].flatMap(([name, group]) => findingsOf(name, group, topology));
+  if (!view.launchBound) for (const group of view.groups) observe(state, view, group, time, params);
+  return [...state.groups].flatMap(([name, group]) => findingsOf(name, group, topology, params.rnic_flap.bursts));
 }
 
-function observe(state: TransferState, view: StepView, group: CommGroup, time: number): void {
+function observe(
+  state: TransferState,
+  view: StepView,
+  group: CommGroup,
+  time: number,
+  { nvlink_stall, comm_slow, rnic_flap }: DetectorParams,
+): void {
+  const params = group.acrossHosts ? comm_slow : nvlink_stall;
   let known = state.groups.get(group.name);
   if (!known) state.groups.set(group.name, (known = newGroup(group)));
   let [lost, burst] = [0, false];
@@ -63,20 +68,21 @@ function observe(state: TransferState, view: StepView, group: CommGroup, time: n
     const key = sizeKey(group, size);
     const each = size.transfer / size.count;
     const usual = usualTransfer(state.past, key);
-    if (each > SLOWER * usual) {
+    if (each > params.ratio * usual) {
       lost += (each - usual) * size.count;
-      burst ||= each > BURST * usual;
+      burst ||= each > rnic_flap.ratio * usual;
       const gigabytes = (taken: number): number =>
         rounded(busBandwidth(size.op, group.slots.length, size.bytes, taken) / 1e9, 2);
       Object.assign(known, { now: gigabytes(each), usual: gigabytes(usual), bytes: size.bytes });
     } else if (!known.lasting.episode) learnTransfer(state.past, group, size);
   }
-  const hit = lost > MIN_SHARE * time;
+  const hit = lost > params.min_effect * time;
   const entry = { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time };
-  observeSpell(known.lasting, { ...entry, hit }, LASTING);
+  observeSpell(known.lasting, { ...entry, hit }, spellRule(LASTING, params));
   const before = known.bursts.recent.at(-1)?.hit ?? false;
-  if (hit && burst && !before) known.began = [...known.began, view.step].slice(-MIN_BURSTS * 4);
-  observeSpell(known.bursts, { ...entry, hit: hit && burst }, BURSTS);
+  if (hit && burst && !before) known.began = [...known.began, view.step].slice(-MAX_BURSTS);
+  const { min_effect: share, bursts: hits } = rnic_flap;
+  observeSpell(known.bursts, { ...entry, hit: hit && burst }, { ...BURSTS, hits, share });
 }
 
 const newGroup = ({ acrossHosts, slots }: CommGroup): GroupState => ({
@@ -90,13 +96,13 @@ const newGroup = ({ acrossHosts, slots }: CommGroup): GroupState => ({
   bytes: 0,
 });
 
-function findingsOf(name: string, group: GroupState, topology: JobTopology): Finding[] {
+function findingsOf(name: string, group: GroupState, topology: JobTopology, minBursts: number): Finding[] {
   const { lasting, bursts, began, acrossHosts } = group;
   if (lasting.episode)
     return [found(acrossHosts ? 'comm_slow' : 'nvlink_stall', lasting.episode, name, group, topology)];
   const flaps =
     acrossHosts && bursts.episode && began.filter((step) => step >= (bursts.episode as SpellEpisode).onsetStep).length;
-  if (flaps && flaps >= MIN_BURSTS) return [found('rnic_flap', bursts.episode as SpellEpisode, name, group, topology)];
+  if (flaps && flaps >= minBursts) return [found('rnic_flap', bursts.episode as SpellEpisode, name, group, topology)];
   return [];
 }
 

@@ -5,6 +5,7 @@ import { lowerMedian, median } from '../reference/statistics.js';
 import { expected, newWorkModel, refit, takeSample, type WorkModel } from '../reference/work-model.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * Steps of the whole job get slower while the work stays the same.
@@ -43,17 +44,16 @@ export interface DriftState {
 
 const STEPS = 20;
 const CLIMB_STEPS = 12;
-const GROWN = 0.1;
 const CLIMBED = 1.2;
 const TAU = 0.8;
 const LEARN_STEPS = 64;
 /** Four standard errors of the difference of two medians (1.2533 sigma / sqrt(n)), in units of one step's spread. */
 const ERRORS = 4 * 1.2533 * Math.sqrt(1 / STEPS + 1 / LEARN_STEPS);
 
-function step(state: DriftState, { topology, views }: JobWindow): Finding[] {
+function step(state: DriftState, { topology, views }: JobWindow, { step_drift }: DetectorParams): Finding[] {
   const view = views.at(-1) as StepView;
   // Steps of a serving engine follow its batches and contexts, which come and go.
-  if (state.seen++ > 0 && servingTokens(view) === undefined) observe(state, view);
+  if (state.seen++ > 0 && servingTokens(view) === undefined) observe(state, view, step_drift.ratio);
   const { episode } = state;
   if (!episode) return [];
   return [
@@ -73,7 +73,8 @@ function step(state: DriftState, { topology, views }: JobWindow): Finding[] {
   ];
 }
 
-function observe(state: DriftState, view: StepView): void {
+function observe(state: DriftState, view: StepView, grown: number): void {
+  const climbed = Math.max(CLIMBED, grown);
   const time = stepTimeOf(view) - longestPause(view);
   const key = `${view.graph[0]}`;
   let model = state.models.get(key);
@@ -88,10 +89,10 @@ function observe(state: DriftState, view: StepView): void {
   if (!Number.isNaN(due)) pushRing(state.ratios, time / due);
   const ratio = state.ratios.count < STEPS ? 1 : lowerMedian(ringValues(state.ratios));
   const climb = climbOf(state.times);
-  if (state.episode) follow(state, view, time, Math.max(ratio, state.episode.climbs ? climb : 1));
-  else if (climb > CLIMBED || (ratio > 1 + GROWN && ratio > 1 + ERRORS * spreadOf(model))) {
-    begin(state, view, Math.max(ratio, climb), climb > CLIMBED);
-    follow(state, view, time, Math.max(ratio, climb));
+  if (state.episode) follow(state, view, time, Math.max(ratio, state.episode.climbs ? climb : 1), grown);
+  else if (climb > climbed || (ratio > grown && ratio > 1 + ERRORS * spreadOf(model))) {
+    begin(state, view, Math.max(ratio, climb), climb > climbed);
+    follow(state, view, time, Math.max(ratio, climb), grown);
   }
 }
 
@@ -116,13 +117,13 @@ function begin(state: DriftState, view: StepView, ratio: number, climbs: boolean
   };
 }
 
-function follow(state: DriftState, view: StepView, time: number, ratio: number): void {
+function follow(state: DriftState, view: StepView, time: number, ratio: number, grown: number): void {
   const episode = state.episode as NonNullable<DriftState['episode']>;
   episode.ratio = ratio;
   episode.lost += time * (1 - 1 / Math.max(1, ratio));
   episode.time += time;
   episode.steps++;
-  if (ratio < 1 + GROWN / 2 && view.step - episode.onsetStep > STEPS) state.episode = null;
+  if (ratio < 1 + (grown - 1) / 2 && view.step - episode.onsetStep > STEPS) state.episode = null;
 }
 
 /** How much the last steps climbed, if they did so nearly without a break; else 1. */

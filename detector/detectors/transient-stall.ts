@@ -5,6 +5,7 @@ import { newSpell, observeSpell, type Spell } from '../reference/spell.js';
 import { quantile } from '../reference/statistics.js';
 import { episodeFinding, ms, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * A pause of the whole job that is over, or comes again and again. Informs, never pages.
@@ -41,8 +42,6 @@ export interface StallState {
   cause: Cause;
 }
 
-const SLOWER = 5;
-const MIN_LOST_NS = 1e9;
 /** Of the stall. */
 const NEARLY_ALL = 0.8;
 const STEPS = 64;
@@ -51,9 +50,11 @@ const RULE = { window: 1, hits: 1, share: 0, quiet: 4 };
 const MAX_HITS = 16;
 const PAUSES = ['checkpoint', 'evaluation'];
 
-function step(state: StallState, { topology, views }: JobWindow): Finding[] {
+type Params = DetectorParams['transient_stall'];
+
+function step(state: StallState, { topology, views }: JobWindow, { transient_stall }: DetectorParams): Finding[] {
   const view = views.at(-1) as StepView;
-  observe(state, view);
+  observe(state, view, transient_stall);
   const { episode } = state.spell;
   // It is over only once a step has followed; the last step of a process that ended may be its end.
   if (!episode || episode.steps < 2) return [];
@@ -76,15 +77,16 @@ function step(state: StallState, { topology, views }: JobWindow): Finding[] {
   ];
 }
 
-function observe(state: StallState, view: StepView): void {
+function observe(state: StallState, view: StepView, params: Params): void {
+  const minLost = params.min_seconds * 1e9;
   const key = shapeOf(view);
   let past = state.past.get(key);
   if (!past) state.past.set(key, (past = newRing(STEPS)));
   const time = stepTimeOf(view) - pausedTime(view);
-  const known = past.count >= KNOWN_AT && time > MIN_LOST_NS;
+  const known = past.count >= KNOWN_AT && time > minLost;
   const usual = !known ? Number.NaN : quantile(Float64Array.from(ringValues(past)).sort(), 0.2);
   const lost = time - usual;
-  const hit = time > SLOWER * usual && lost > MIN_LOST_NS;
+  const hit = time > params.ratio * usual && lost > minLost;
   pushRing(past, time);
   if (hit) {
     if (!state.spell.episode) Object.assign(state, { hits: [], longestMs: 0 });

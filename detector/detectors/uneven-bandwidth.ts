@@ -1,11 +1,12 @@
 import type { CommGroup } from '../pipeline/collectives.js';
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
-import { newSpell, observeSpell, type Spell, type SpellEpisode } from '../reference/spell.js';
+import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
 import { lowerMedian } from '../reference/statistics.js';
 import { busBandwidth, learnTransfer, sizeKey, type TransferPast, usualTransfer } from '../reference/transfer-past.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * Transfers that were slow from the first step on, seen by comparison within the job.
@@ -41,18 +42,19 @@ interface Case {
 
 const CLIFF = 0.5;
 const SLOWER = 1.5;
-const RULE = { window: 12, hits: 10, share: 0.02, quiet: 12 };
+const MIN_SHARE = 0.02;
+const RULE = { window: 12, quiet: 12 };
 /** From here on the bandwidth counts, below it the algorithm: one-shot kernels end at about half of it. */
 const LARGE_BYTES = 1 << 20;
 /** Groups to compare with: with fewer it cannot be said which is the odd one. */
 const MIN_OTHERS = 2;
 
-function step(state: UnevenState, { topology, views }: JobWindow): Finding[] {
+function step(state: UnevenState, { topology, views }: JobWindow, params: DetectorParams): Finding[] {
   const view = views.at(-1) as StepView;
   if (!view.launchBound) {
     for (const group of view.groups) for (const size of group.sizes) learnTransfer(state.past, group, size);
-    for (const group of view.groups) observeSizes(state, view, group);
-    observeGroups(state, view);
+    for (const group of view.groups) observeSizes(state, view, group, params);
+    observeGroups(state, view, params);
   }
   return [
     ...[...state.cliffs].flatMap(([name, found]) => findingOf('sizes', name, found, topology)),
@@ -60,7 +62,7 @@ function step(state: UnevenState, { topology, views }: JobWindow): Finding[] {
   ];
 }
 
-function observeSizes(state: UnevenState, view: StepView, group: CommGroup): void {
+function observeSizes(state: UnevenState, view: StepView, group: CommGroup, params: DetectorParams): void {
   const bandwidths = [];
   for (const { group: name, op, bytes, usual } of state.past.values())
     if (name === group.name && usual > 0)
@@ -68,26 +70,28 @@ function observeSizes(state: UnevenState, view: StepView, group: CommGroup): voi
   if (bandwidths.length < 2) return;
   bandwidths.sort((a, b) => a.bytes - b.bytes);
   let [lost, fast, slow] = [0, 0, 0];
+  const cliff = Math.min(CLIFF, 1 / params.comm_slow.ratio);
   const sizes: number[] = [];
   for (const { op, bytes, value } of bandwidths) {
-    if (value < CLIFF * fast) {
+    if (value < cliff * fast) {
       sizes.push(bytes);
       slow = value;
       const now = group.sizes.find((size) => size.bytes === bytes && size.op === op);
       if (now) lost += now.transfer * (1 - value / fast);
     } else fast = Math.max(fast, value);
   }
-  note(state.cliffs, view, group, {
+  const seen = {
     lost,
     slow,
     fast,
     sizes,
     hit: sizes.length > 0,
     judged: lost > 0 || sizes.length === 0,
-  });
+  };
+  note(state.cliffs, view, group, seen, () => params.comm_slow);
 }
 
-function observeGroups(state: UnevenState, view: StepView): void {
+function observeGroups(state: UnevenState, view: StepView, params: DetectorParams): void {
   if (view.groups.length <= MIN_OTHERS) return;
   for (const group of view.groups) {
     let [lost, fast, slow] = [0, 0, 0];
@@ -101,13 +105,20 @@ function observeGroups(state: UnevenState, view: StepView): void {
         )
         .map((other) => usualTransfer(state.past, sizeKey(other, size)));
       const usual = lowerMedian(others);
-      if (others.length < MIN_OTHERS || !(own > SLOWER * usual)) continue;
+      const { ratio } = params[kindOf('groups', { ...group, sizes: [size.bytes] })];
+      if (others.length < MIN_OTHERS || !(own > Math.max(SLOWER, ratio) * usual)) continue;
       sizes.push(size.bytes);
       lost += (own - usual) * size.count;
       slow = busBandwidth(size.op, group.slots.length, size.bytes, own);
       fast = busBandwidth(size.op, group.slots.length, size.bytes, usual);
     }
-    note(state.groups, view, group, { lost, slow, fast, sizes, hit: lost > 0, judged: true });
+    note(
+      state.groups,
+      view,
+      group,
+      { lost, slow, fast, sizes, hit: lost > 0, judged: true },
+      (found) => params[kindOf('groups', found)],
+    );
   }
 }
 
@@ -121,7 +132,13 @@ interface Seen {
   judged: boolean;
 }
 
-function note(cases: Map<string, Case>, view: StepView, group: CommGroup, seen: Seen): void {
+function note(
+  cases: Map<string, Case>,
+  view: StepView,
+  group: CommGroup,
+  seen: Seen,
+  paramsOf: (found: Case) => DetectorParams['comm_slow'],
+): void {
   let known = cases.get(group.name);
   if (!known) {
     if (!seen.hit) return;
@@ -131,18 +148,26 @@ function note(cases: Map<string, Case>, view: StepView, group: CommGroup, seen: 
   if (!seen.judged) return;
   if (seen.hit)
     Object.assign(known, { slow: rounded(seen.slow / 1e9, 2), fast: rounded(seen.fast / 1e9, 2), sizes: seen.sizes });
+  const { min_effect, persistence } = paramsOf(known);
   observeSpell(
     known.spell,
     { step: view.step, startNs: view.startNs, lost: seen.lost, time: stepTimeOf(view), hit: seen.hit },
-    RULE,
+    spellRule(RULE, { persistence, min_effect: Math.max(MIN_SHARE, min_effect) }),
   );
 }
 
+function kindOf(
+  by: 'sizes' | 'groups',
+  { acrossHosts, sizes }: Pick<Case, 'acrossHosts' | 'sizes'>,
+): 'comm_slow' | 'nvlink_stall' | 'tp_slow_path' {
+  if (by === 'sizes' || acrossHosts) return 'comm_slow';
+  return Math.max(...sizes) >= LARGE_BYTES ? 'nvlink_stall' : 'tp_slow_path';
+}
+
 function findingOf(by: 'sizes' | 'groups', name: string, found: Case, topology: JobTopology): Finding[] {
-  const { spell, slots, acrossHosts, slow, fast, sizes } = found;
+  const { spell, slots, slow, fast, sizes } = found;
   if (!spell.episode) return [];
-  const large = Math.max(...sizes) >= LARGE_BYTES;
-  const kind = by === 'sizes' || acrossHosts ? 'comm_slow' : large ? 'nvlink_stall' : 'tp_slow_path';
+  const kind = kindOf(by, found);
   const hosts = [...new Set(slots.map((slot) => topology.hosts[slot] as string))].filter((host) => host !== '');
   const compared = by === 'sizes' ? 'its smaller messages' : 'the other groups';
   return [

@@ -163,7 +163,9 @@ export class JobPipeline {
     const { open, hangBook, hangHolds, topology, views } = this.state;
     if (open.phases.size === 0 && hangBook.size === 0) return [];
     const { step, ns } = newestOf(open) ?? this.#newest();
-    return follow(hangBook, hangingCollectives(open, { topology, views }), step, ns, this.#policyNow(), hangHolds);
+    const policy = this.#policyNow();
+    const findings = hangingCollectives(open, { topology, views }, policy.params);
+    return follow(hangBook, findings, step, ns, policy, hangHolds);
   }
 
   #followQuality(view: StepView | undefined): Transition[] {

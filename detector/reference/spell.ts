@@ -36,6 +36,12 @@ export interface SpellRule {
   quiet: number;
 }
 
+/** The rule of a detector whose persistence and smallest effect operators may set. */
+export const spellRule = (
+  { window, quiet }: Pick<SpellRule, 'window' | 'quiet'>,
+  { min_effect, persistence }: { readonly min_effect: number; readonly persistence: number },
+): SpellRule => ({ window, hits: Math.ceil(persistence * window - 1e-9), share: min_effect, quiet });
+
 export const newSpell = (): Spell => ({ recent: [], episode: null });
 
 /** Takes in one step; the episode that holds after it, or null. */

@@ -76,7 +76,9 @@ class Reader {
     const schema = schemaOfRule(kindIsKnown ? fields : { ...fields, kind: 'comm_slow' });
     const parsed = schema.safeParse(given);
     if (parsed.success) return [this.#compiler.rule(parsed.data, group, path)];
-    const issues = parsed.error.issues.filter((issue) => kindIsKnown || issue.path[0] !== 'kind');
+    const issues = parsed.error.issues.filter(
+      ({ path }) => kindIsKnown || !['kind', 'params'].includes(String(path[0])),
+    );
     if (!kindIsKnown) this.#unknownKind('kind' in fields, path, where);
     this.#problems.push(...schemaProblems(schema, issues, this.#source, path, where));
     this.#compiler.checkTexts(fields, path, where);

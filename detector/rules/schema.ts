@@ -1,9 +1,10 @@
 import * as z from 'zod';
 import { Cause, INCIDENT_KINDS, IncidentKind, Severity } from '../../protocol/incident.js';
 import { WINDOW_STEPS } from '../detectors/finding.js';
-import { DEFAULT_PARAMS, type DetectorParams } from '../detectors/params.js';
+import type { DetectorParams } from '../detectors/params.js';
 import { SPAN_PATTERN } from './duration.js';
 import { localClock } from './mute.js';
+import { PARAMS } from './param-schema.js';
 
 /*
  * Rule files as an operator writes them. A message of the form `problem; remedy` is told as both. The JSON Schema in
@@ -125,42 +126,17 @@ const common = {
 /** Kinds that only inform: their severity is always info. */
 const INFORMING: ReadonlySet<IncidentKind> = new Set(['transient_stall', 'data_quality']);
 
-const PARAMS: { [K in keyof DetectorParams]: z.ZodType<DetectorParams[K]> } = {
-  straggler: z.strictObject({
-    min_effect: z
-      .number()
-      .min(0.001)
-      .max(0.9)
-      .default(DEFAULT_PARAMS.straggler.min_effect)
-      .meta({ description: 'Smallest share of the step whose loss counts' }),
-  }),
-  stage_imbalance: z.strictObject({
-    ratio: z
-      .number()
-      .min(1.01)
-      .max(100)
-      .default(DEFAULT_PARAMS.stage_imbalance.ratio)
-      .meta({ description: 'A stage is too heavy from so many times the others’ compute on' }),
-    persistence: z
-      .number()
-      .min(0.1)
-      .max(1)
-      .default(DEFAULT_PARAMS.stage_imbalance.persistence)
-      .meta({ description: 'Share of the last 10 steps in which it must be' }),
-  }),
-};
-
-const kindRule = <Fields extends z.ZodRawShape>(kinds: readonly IncidentKind[], fields: Fields) =>
-  z.strictObject({ ...common, kind: z.enum(kinds), ...fields });
-
-const severity = Thresholds.optional();
-const PLAIN_KINDS = INCIDENT_KINDS.filter((kind) => !(kind in PARAMS) && !INFORMING.has(kind));
-const KindRules = [
-  kindRule(['straggler'], { severity, params: PARAMS.straggler.optional() }),
-  kindRule(['stage_imbalance'], { severity, params: PARAMS.stage_imbalance.optional() }),
-  kindRule(PLAIN_KINDS, { severity }),
-  kindRule([...INFORMING], {}),
-] as const;
+/** What a rule on a kind says beyond what all rules say. */
+function kindRule(kind: IncidentKind) {
+  const params = PARAMS.get(kind);
+  return z.strictObject({
+    ...common,
+    kind: z.literal(kind),
+    ...(!INFORMING.has(kind) && { severity: Thresholds.optional() }),
+    ...(params && { params: params.optional() }),
+  });
+}
+const KIND_RULES = new Map(INCIDENT_KINDS.map((kind) => [kind, kindRule(kind)]));
 
 const ExpressionRule = z.strictObject({
   ...common,
@@ -221,13 +197,12 @@ export type RuleFileFrame = z.output<typeof RuleFileFrame>;
 /** The schema of a rule by what it says it is: an expression, or of one of the kinds. */
 export function schemaOfRule(rule: { readonly kind?: unknown }): z.ZodType<KindRuleBody | ExpressionRuleBody> {
   if ('expr' in rule) return ExpressionRule;
-  const options = (schema: (typeof KindRules)[number]): readonly unknown[] => schema.shape.kind.options;
-  return KindRules.find((schema) => options(schema).includes(rule.kind)) ?? KindRules[2];
+  return (KIND_RULES.get(rule.kind as IncidentKind) ?? KIND_RULES.get('comm_slow')) as z.ZodType<KindRuleBody>;
 }
 
 /** JSON Schema (draft 7, which editors know best) of a rule file. */
 export function ruleFileJsonSchema(): object {
-  const file = fileOf(z.union([...KindRules, ExpressionRule]));
+  const file = fileOf(z.union([...KIND_RULES.values(), ExpressionRule]));
   return { title: 'Picket rule file', ...z.toJSONSchema(file, { io: 'input', target: 'draft-7', reused: 'ref' }) };
 }
 

@@ -101,6 +101,7 @@ describe('the rules of a job', () => {
       ),
     );
     assert.deepEqual(set.forJob({ job: 'x' }).params, {
+      ...DEFAULT_PARAMS,
       straggler: { min_effect: 0.3 },
       stage_imbalance: { ratio: 2, persistence: 0.9 },
     });

@@ -102,10 +102,20 @@ const MISTAKES: [what: string, text: string, said: string[]][] = [
   ],
   [
     'parameters of a kind without',
-    fileOf('{id: a, kind: rnic_flap, params: {min_effect: 1}}'),
+    fileOf('{id: a, kind: data_quality, params: {min_effect: 1}}'),
     [
-      `${at(34)} field "params" is not known; known are id, status, description, owner, runbook, match, for, keep_firing_for, noData, exceptions, mute, labels, annotations, kind, severity`,
+      `${at(37)} field "params" is not known; known are id, status, description, owner, runbook, match, for, keep_firing_for, noData, exceptions, mute, labels, annotations, kind`,
     ],
+  ],
+  [
+    'a parameter that is not whole',
+    fileOf('{id: a, kind: rnic_flap, params: {bursts: 2.5}}'),
+    [`${at(51)} "bursts" must be a whole number; give a whole number`],
+  ],
+  [
+    'parameters of a kind that there is not',
+    fileOf('{id: a, kind: rnic_flaps, params: {bursts: 4}}'),
+    [`${at(23)} "kind" is no kind of incident; use one of ${KINDS}`],
   ],
   [
     'a parameter out of range',
