@@ -1,10 +1,11 @@
 import { Command } from 'commander';
 import { openBus } from '../bus/open.js';
-import { importPaths } from '../importers/index.js';
+import { type ImportOptions, importPaths } from '../importers/index.js';
+import type { SampleRow } from '../protocol/sample.js';
 import { TOPICS } from '../protocol/topics.js';
 import { busOf, DEFAULT_PARTITIONS, positiveNumber } from './bus-options.js';
 import { progressBar } from './progress.js';
-import { publish } from './publish.js';
+import { type Publishable, publish } from './publish.js';
 
 interface ReplayOptions {
   brokers?: string;
@@ -27,13 +28,15 @@ export function replayCommand(): Command {
       const bus = await openBus(busOf(options));
       const bar = progressBar('publishing');
       try {
-        await bus.createTopics([{ topic: TOPICS.phases, partitions: DEFAULT_PARTITIONS }]);
+        await bus.createTopics(
+          [TOPICS.phases, TOPICS.samples].map((topic) => ({ topic, partitions: DEFAULT_PARTITIONS })),
+        );
         const { scenario, job } = options;
-        const source = importPaths(paths, { scenario, job, onProgress: bar.update });
+        const source = withSamples(paths, { scenario, job, onProgress: bar.update });
         const speed = options.speed === 'max' ? undefined : options.speed;
-        const { messages, rows } = await publish(await bus.producer(), source, speed);
+        const { messages, rows, samples } = await publish(await bus.producer(), source, speed);
         bar.end();
-        console.log(`published ${rows} rows in ${messages} messages`);
+        console.log(`published ${rows} rows and ${samples} samples in ${messages} messages`);
       } finally {
         bar.end();
         await bus.close();
@@ -42,3 +45,14 @@ export function replayCommand(): Command {
 }
 
 const speedOf = (text: string): number | 'max' => (text === 'max' ? 'max' : positiveNumber(text));
+
+/** Rows and, before the rows that follow them in the file, samples. */
+async function* withSamples(paths: readonly string[], options: ImportOptions): AsyncGenerator<Publishable> {
+  const samples: SampleRow[] = [];
+  const take = (): SampleRow[] => samples.splice(0);
+  for await (const batch of importPaths(paths, { ...options, onSample: (sample) => samples.push(sample) })) {
+    if (samples.length > 0) yield take();
+    yield batch;
+  }
+  if (samples.length > 0) yield take();
+}

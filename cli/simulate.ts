@@ -3,11 +3,11 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Command } from 'commander';
 import { openBus } from '../bus/open.js';
-import { formatPhaseLine } from '../protocol/jsonl.js';
+import { formatPhaseLine, formatSampleLine } from '../protocol/jsonl.js';
 import { TOPICS } from '../protocol/topics.js';
-import { SCENARIOS, type SimulateOptions, simulate } from '../simulator/simulate.js';
+import { SCENARIOS, type SimulatedMessage, type SimulateOptions, simulateStream } from '../simulator/simulate.js';
 import { busOf, DEFAULT_PARTITIONS, positiveNumber, wholeNumber } from './bus-options.js';
-import { publish } from './publish.js';
+import { type Publishable, publish } from './publish.js';
 
 interface Options {
   scenario: string;
@@ -36,27 +36,36 @@ export function simulateCommand(): Command {
     .option('--brokers <host:port,...>', 'publish to Kafka')
     .option('--log <dir>', 'publish to an embedded log')
     .action(async ({ out, brokers, log, ...options }: Options) => {
-      const batches = simulate(options satisfies SimulateOptions);
+      const messages = messagesOf(simulateStream(options satisfies SimulateOptions));
       if (brokers === undefined && log === undefined) {
         const target = out === undefined ? process.stdout : createWriteStream(out);
-        await pipeline(Readable.from(linesOf(batches)), target, { end: out !== undefined });
+        await pipeline(Readable.from(linesOf(messages)), target, { end: out !== undefined });
         return;
       }
       const bus = await openBus(busOf({ ...(brokers && { brokers }), ...(log && { log }) }));
       try {
-        await bus.createTopics([{ topic: TOPICS.phases, partitions: DEFAULT_PARTITIONS }]);
-        const { messages, rows } = await publish(await bus.producer(), batches, undefined);
-        console.log(`published ${rows} rows in ${messages} messages`);
+        await bus.createTopics(
+          [TOPICS.phases, TOPICS.samples].map((topic) => ({ topic, partitions: DEFAULT_PARTITIONS })),
+        );
+        const published = await publish(await bus.producer(), messages, undefined);
+        console.log(
+          `published ${published.rows} rows and ${published.samples} samples in ${published.messages} messages`,
+        );
       } finally {
         await bus.close();
       }
     });
 }
 
-function* linesOf(batches: ReturnType<typeof simulate>): Generator<string> {
-  for (const batch of batches) {
+function* messagesOf(stream: Iterable<SimulatedMessage>): Generator<Publishable> {
+  for (const message of stream) yield message.type === 'phases' ? message.batch : message.samples;
+}
+
+function* linesOf(messages: Iterable<Publishable>): Generator<string> {
+  for (const message of messages) {
     let text = '';
-    for (let i = 0; i < batch.length; i++) text += `${formatPhaseLine(batch, i)}\n`;
+    if ('columns' in message) for (let i = 0; i < message.length; i++) text += `${formatPhaseLine(message, i)}\n`;
+    else for (const sample of message) text += `${formatSampleLine(sample)}\n`;
     yield text;
   }
 }

@@ -1,13 +1,14 @@
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
-import type { Bus, Consumer, TopicPartition } from '../bus/bus.js';
+import type { Bus, Consumer } from '../bus/bus.js';
 import { busOptionsOf } from '../bus/config.js';
 import { openBus } from '../bus/open.js';
 import { deadLetterTopic, TOPICS } from '../protocol/topics.js';
 import type { DetectorConfig } from './config.js';
 import type { FailPoints } from './failpoints.js';
 import { buildServer } from './http/server.js';
-import { PartitionWorker, type WorkerDeps } from './ingest/partition-worker.js';
+import type { WorkerDeps } from './ingest/partition-worker.js';
+import { Partitions } from './ingest/partitions.js';
 import { createMetrics, type DetectorMetrics } from './metrics.js';
 import { systemClock } from './notify/clock.js';
 import { resolveReceiver, type SecretSources } from './notify/config.js';
@@ -126,7 +127,7 @@ async function open(
     ...{ checkpointMs, store, producer, routes, metrics, log, now, onNotifications, failPoints },
     ...{ rules: rules.manager, onSuppressed: (findings) => rules.metrics.suppressed.inc(findings) },
   };
-  const consumer = await bus.consumer(config.group, [TOPICS.phases]);
+  const consumer = await bus.consumer(config.group, [TOPICS.phases, TOPICS.samples]);
   late.consumer = consumer;
   const partitions = (late.partitions = new Partitions(consumer, workers));
   onClose('partitions', () => partitions.commitAll());
@@ -141,55 +142,6 @@ async function open(
   onClose('ticker', () => clearInterval(ticker));
   return { url, store, reloadRules: () => void rules.manager.reload() };
 }
-
-/** The partitions that this detector owns now. */
-class Partitions {
-  readonly #workers = new Map<string, PartitionWorker>();
-  readonly #consumer: Consumer;
-  readonly #deps: WorkerDeps;
-
-  constructor(consumer: Consumer, deps: WorkerDeps) {
-    this.#consumer = consumer;
-    this.#deps = deps;
-  }
-
-  async assigned(partition: TopicPartition): Promise<bigint | undefined> {
-    const worker = new PartitionWorker(partition, this.#deps);
-    this.#workers.set(nameOf(partition), worker);
-    return worker.startOffset;
-  }
-
-  async revoked(partition: TopicPartition): Promise<void> {
-    this.#workers.delete(nameOf(partition));
-  }
-
-  async records(partition: TopicPartition, records: Parameters<PartitionWorker['records']>[0]): Promise<void> {
-    const next = await this.#workers.get(nameOf(partition))?.records(records);
-    if (next === undefined) return;
-    await this.#consumer.commit(partition, next);
-    this.#deps.failPoints?.hit('bus.after_commit');
-  }
-
-  flushSilentSince(epochMs: number): void {
-    for (const worker of this.#workers.values()) worker.flushSilentSince(epochMs);
-  }
-
-  /** Judges all open incidents anew: the rules have changed. */
-  revise(): void {
-    for (const [name, worker] of this.#workers)
-      try {
-        worker.revise();
-      } catch (error) {
-        this.#deps.log.error({ error, partition: name }, 'incidents could not be judged by the new rules');
-      }
-  }
-
-  commitAll(): void {
-    for (const worker of this.#workers.values()) worker.commit();
-  }
-}
-
-const nameOf = ({ topic, partition }: TopicPartition): string => `${topic}/${partition}`;
 
 interface TickDeps {
   readonly config: DetectorConfig;
@@ -240,14 +192,13 @@ function probesOf(store: Store, health: { readonly consumer?: Consumer }) {
   ];
 }
 
+const WITH_DEAD_LETTERS: ReadonlySet<string> = new Set([TOPICS.phases, TOPICS.samples]);
+
 async function createTopics(bus: Bus, partitions: number): Promise<void> {
   await bus.createTopics(
-    [TOPICS.phases, deadLetterTopic(TOPICS.phases), TOPICS.samples, TOPICS.collectors, TOPICS.incidents].map(
-      (topic) => ({
-        topic,
-        partitions,
-      }),
-    ),
+    [TOPICS.phases, TOPICS.samples, TOPICS.collectors, TOPICS.incidents]
+      .flatMap((topic) => [topic, ...(WITH_DEAD_LETTERS.has(topic) ? [deadLetterTopic(topic)] : [])])
+      .map((topic) => ({ topic, partitions })),
   );
 }
 

@@ -21,7 +21,11 @@ function ingestMetrics(registry: Registry) {
   const lag = gauge(registry, 'bus_lag', 'Messages not yet read.', ['topic', 'partition']);
   const decodeErrors = counter(registry, 'decode_errors_total', 'Messages that could not be read.', ['reason']);
   const rowsDropped = counter(registry, 'rows_dropped_total', 'Rows not used.', ['reason']);
+  const samplesDropped = counter(registry, 'samples_dropped_total', 'Samples not used.', ['reason']);
   return {
+    samples: counter(registry, 'samples_total', 'Samples of counters and events taken in.'),
+    /** @param reason a constant of the code */
+    samplesDropped: (reason: string, samples: number): void => samplesDropped.inc({ reason }, samples),
     messages: counter(registry, 'messages_total', 'Messages read.'),
     rows: counter(registry, 'rows_total', 'Phase rows read.'),
     decodeError: (reason: ErrorCode): void => decodeErrors.inc({ reason }),

@@ -8,13 +8,13 @@ import { PicketError } from './errors.js';
 import { JobMeta } from './job-meta.js';
 import { MAX_MESSAGE_BYTES } from './limits.js';
 import type { PhaseBatch, PhaseColumns } from './phase-batch.js';
+import { checkSchema, SCHEMA_KEY } from './schema-version.js';
 
 /*
  * A message is an Arrow IPC stream of one record batch. Schema metadata:
  *   picket.schema  "phases/1"; a reader refuses another major version and skips columns that it does not know
  *   picket.job     JSON of JobMeta
  */
-const SCHEMA_KEY = 'picket.schema';
 const JOB_KEY = 'picket.job';
 const SCHEMA_NAME = 'phases';
 const SCHEMA_MAJOR = 1;
@@ -75,7 +75,7 @@ const heads = new ArrowCache<Head>(8 * 1024 * 1024, 256 * 1024);
 
 function readHead(message: StreamMessage): Head {
   const schema = headerOf(message) as Schema;
-  checkVersion(schema.metadata.get(SCHEMA_KEY));
+  checkSchema(schema.metadata.get(SCHEMA_KEY), SCHEMA_NAME, SCHEMA_MAJOR);
   const meta = frozen(readMeta(schema.metadata.get(JOB_KEY)));
   const positions = COLUMN_NAMES.map((name) => schema.fields.findLastIndex((field) => field.name === name));
   return { schema, meta, positions };
@@ -84,23 +84,6 @@ function readHead(message: StreamMessage): Head {
 function frozen<Value>(value: Value): Value {
   if (typeof value === 'object') for (const part of Object.values(Object.freeze(value) ?? {})) frozen(part);
   return value;
-}
-
-function checkVersion(version: string | undefined): void {
-  const [name, major] = (version ?? '').split('/');
-  if (name !== SCHEMA_NAME)
-    throw new PicketError(
-      'bad_input',
-      `schema "${version ?? ''}" where "${SCHEMA_NAME}/${SCHEMA_MAJOR}" was expected`,
-      {
-        field: SCHEMA_KEY,
-      },
-    );
-  if (Number.parseInt(major ?? '', 10) !== SCHEMA_MAJOR)
-    throw new PicketError('unsupported_version', `schema "${version}" is not supported`, {
-      field: SCHEMA_KEY,
-      remedy: `this reader knows ${SCHEMA_NAME}/${SCHEMA_MAJOR}; upgrade the older side`,
-    });
 }
 
 function readMeta(text: string | undefined): JobMeta {

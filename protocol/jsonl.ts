@@ -226,6 +226,13 @@ export function formatPhaseLine(batch: PhaseBatch, i: number): string {
   return JSON.stringify(line);
 }
 
+/** A sample as a line, without the newline. */
+export function formatSampleLine(sample: SampleRow): string {
+  const said = Object.entries({ ...sample, time_ns: String(sample.time_ns) });
+  const defaults: Record<string, unknown> = { rank: -1, cumulative: false };
+  return JSON.stringify({ sample: Object.fromEntries(said.filter(([name, v]) => v !== (defaults[name] ?? ''))) });
+}
+
 /** What a line that lacks the field means by it. */
 function defaultOf(name: ColumnName, phase: string): unknown {
   if (name === 'kind') return kindOfPhase(phase);

@@ -16,7 +16,14 @@ export const SampleRow = z.strictObject({
   nic: z.string().default(''),
   link: z.string().default(''),
   name: z.string().min(1).transform(cleanName),
-  value: z.number(),
+  /** Also as a decimal string: JSON readers quote integers that a double might round. */
+  value: z.union([
+    z.number(),
+    z
+      .string()
+      .regex(/^-?\d{1,300}$/)
+      .transform(Number),
+  ]),
   unit: z.string().default(''),
   /** A counter: only its increments mean something. */
   cumulative: z.boolean().default(false),

@@ -36,11 +36,11 @@ export class GroupMember {
     return new GroupMember(dir, path, alive);
   }
 
-  /** This member's part of the partitions, as the group is now. */
+  /** This member's part of the partitions, as the group is now; those of one number go to one member, whatever the topic. */
   share(partitions: readonly TopicPartition[]): TopicPartition[] {
     const members = this.#livingMembers();
     const mine = members.indexOf(this.#memberPath);
-    return partitions.filter((_, i) => i % members.length === mine);
+    return partitions.filter(({ partition }) => partition % members.length === mine);
   }
 
   /** False while its last owner has not let go of it. */

@@ -10,13 +10,14 @@ import kafkajs, {
 import { PicketError } from '../../protocol/errors.js';
 import type { BusRecord, Consumer, ConsumerHandler, ConsumerHealth, TopicPartition } from '../bus.js';
 import type { BusLog } from '../log.js';
+import { byPartition } from './assigner.js';
 import { type Assignment, Assignments, nameOf } from './assignments.js';
 import { slicesOf } from './batch.js';
 import { busError, isRebalance } from './errors.js';
 import { GroupOffsets } from './group-offsets.js';
 import { clientConfig, type KafkaOptions } from './options.js';
 
-const { Kafka, KafkaJSNonRetriableError, PartitionAssigners } = kafkajs;
+const { Kafka, KafkaJSNonRetriableError } = kafkajs;
 
 const MAX_WAIT_MS = 200;
 const LAG_CHECK_MS = 5000;
@@ -299,7 +300,7 @@ export class KafkaConsumer implements Consumer {
   /** The client asks its assigner for each request to join: two without a join between mean a round that we missed. */
   #countingAssigner(): PartitionAssigner {
     return (config) => {
-      const assigner = PartitionAssigners.roundRobin(config);
+      const assigner = byPartition(config);
       return {
         ...assigner,
         protocol: (subscription) => {

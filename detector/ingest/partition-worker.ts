@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { BusRecord, Producer, TopicPartition } from '../../bus/bus.js';
 import { decodePhases } from '../../protocol/arrow.js';
 import { PicketError } from '../../protocol/errors.js';
-import type { PhaseBatch } from '../../protocol/phase-batch.js';
+import { decodeSamples } from '../../protocol/sample-message.js';
 import { DEAD_LETTER_HEADERS, deadLetterTopic } from '../../protocol/topics.js';
 import type { FailPoints } from '../failpoints.js';
 import type { Transition } from '../incidents/incident-book.js';
@@ -78,6 +78,20 @@ export class PartitionWorker {
     return this.#transitions.length > 0 || due ? this.commit() : undefined;
   }
 
+  /** Offset of the first message of samples that is not known, for the bus; undefined: none has been taken in. */
+  get nextSample(): bigint | undefined {
+    return this.#pipeline.nextSample;
+  }
+
+  /** Takes in records of the partition of samples that goes with this one: they are committed with what follows. */
+  async samples(partition: TopicPartition, records: readonly BusRecord[]): Promise<void> {
+    for (const record of records) {
+      const samples = await this.#decode(record, decodeSamples, partition);
+      this.#pipeline.addSamples(samples ?? [], record.offset);
+      this.#deps.metrics.messages.inc();
+    }
+  }
+
   /** Judges what waits of jobs that have sent nothing since a time; returns the next offset if that was news. */
   flushSilentSince(epochMs: number): bigint | undefined {
     const silent = [...this.#jobs].filter(([, job]) => job.lastDataMs < epochMs).map(([name]) => name);
@@ -133,13 +147,16 @@ export class PartitionWorker {
     metrics.lateRows.inc(now.late - last.late);
     metrics.duplicateRows.inc(now.duplicates - last.duplicates);
     this.#deps.onSuppressed(total(now.suppressed) - total(last.suppressed));
+    for (const reason of ['late', 'unused', 'overflow'] as const)
+      metrics.samplesDropped(reason, now.samples[reason] - last.samples[reason]);
+    metrics.samples.inc(now.samples.taken - last.samples.taken);
     for (const [reason, rows] of now.dropped) metrics.rowsDropped(reason, rows - (last.dropped.get(reason) ?? 0));
   }
 
   async #take(record: BusRecord): Promise<void> {
     const { metrics, now } = this.#deps;
     const again = record.offset < this.#nextOffset;
-    const batch = await this.#decode(record, again);
+    const batch = await this.#decode(record, decodePhases, this.#partition, again);
     if (batch) {
       const place = `${this.#partition.topic}/${this.#partition.partition}@${record.offset}`;
       this.#transitions.push(...this.#pipeline.add(batch, { place, offset: record.offset, again }));
@@ -155,18 +172,22 @@ export class PartitionWorker {
   }
 
   /** A message that cannot be read goes to the dead letters, bytes untouched, before anything after it is committed. */
-  async #decode(record: BusRecord, again: boolean): Promise<PhaseBatch | undefined> {
+  async #decode<T>(
+    record: BusRecord,
+    decode: (bytes: Uint8Array) => T,
+    partition: TopicPartition,
+    again = false,
+  ): Promise<T | undefined> {
     try {
-      return decodePhases(record.value);
+      return decode(record.value);
     } catch (error) {
       if (!(error instanceof PicketError)) throw error;
-      if (!again) await this.#deadLetter(record, error);
+      if (!again) await this.#deadLetter(record, error, partition);
       return undefined;
     }
   }
 
-  async #deadLetter(record: BusRecord, error: PicketError): Promise<void> {
-    const { topic, partition } = this.#partition;
+  async #deadLetter(record: BusRecord, error: PicketError, { topic, partition }: TopicPartition): Promise<void> {
     const { metrics, log, producer } = this.#deps;
     metrics.decodeError(error.code);
     log.warn({ topic, partition, offset: String(record.offset), reason: error.message }, 'message cannot be read');

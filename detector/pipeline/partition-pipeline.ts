@@ -5,7 +5,7 @@ import type { PhaseBatch } from '../../protocol/phase-batch.js';
 import { checkRows } from '../../protocol/phase-checks.js';
 import type { SampleRow } from '../../protocol/sample.js';
 import type { Baseline } from '../baseline/baseline.js';
-import { addSample, type Counters, newCounters } from '../counters/counters.js';
+import { addSample, type Counters, newCounters, type SampleCounts } from '../counters/counters.js';
 import type { Transition } from '../incidents/incident-book.js';
 import { BUILT_IN_RULES, type RulesInForce } from '../rules/rules-in-force.js';
 import { JobPipeline, type JobState, newJobState } from './job-pipeline.js';
@@ -18,7 +18,7 @@ interface Snapshot {
   jobs: [string, JobState][];
   /** By job, whatever the run: a NIC does not start anew with it. */
   counters: Map<string, Counters>;
-  nextSample: bigint;
+  nextSample: bigint | undefined;
 }
 
 /** Totals over all jobs since the snapshots began. */
@@ -31,6 +31,7 @@ export interface PipelineCounts {
   partialSteps: number;
   /** Findings that rules dropped or muted, by reason. */
   suppressed: ReadonlyMap<string, number>;
+  samples: SampleCounts;
 }
 
 /**
@@ -40,7 +41,7 @@ export interface PipelineCounts {
 export class PartitionPipeline {
   readonly #jobs = new Map<string, JobPipeline>();
   #counters = new Map<string, Counters>();
-  #nextSample = 0n;
+  #nextSample: bigint | undefined;
   /** Impossible rows by reason. */
   readonly #dropped = new Map<string, number>();
   readonly #rules: RulesInForce;
@@ -65,16 +66,16 @@ export class PartitionPipeline {
   /**
    * Takes in the sample rows of a message. They come by another way than phase rows: a step is judged with those of its
    * time that are there, and does not wait for others.
-   * @param offset of the message; those before `nextSample` are known
+   * @param offset of the message, where it has one: those before `nextSample` are known
    */
-  addSamples(samples: Iterable<SampleRow>, offset = this.#nextSample): void {
-    if (offset < this.#nextSample) return;
+  addSamples(samples: Iterable<SampleRow>, offset?: bigint): void {
+    if (offset !== undefined && offset < (this.#nextSample ?? 0n)) return;
     for (const sample of samples) addSample(this.#countersOf(sample.job ?? ''), sample);
-    this.#nextSample = offset + 1n;
+    if (offset !== undefined) this.#nextSample = offset + 1n;
   }
 
-  /** Offset of the first message of samples that has not been taken in. */
-  get nextSample(): bigint {
+  /** Offset of the first message of samples that has not been taken in; undefined: none has been. */
+  get nextSample(): bigint | undefined {
     return this.#nextSample;
   }
 
@@ -138,7 +139,10 @@ export class PartitionPipeline {
       steps: 0,
       partialSteps: 0,
       suppressed: new Map(),
+      samples: { ...newCounters().counts },
     };
+    for (const { counts } of this.#counters.values())
+      for (const name of ['taken', 'late', 'unused', 'overflow'] as const) total.samples[name] += counts[name];
     const suppressed = new Map<string, number>();
     for (const { state } of this.#jobs.values()) {
       const { rows, late, duplicates, steps, partialSteps } = state.assembler.counts;

@@ -110,6 +110,19 @@ export class DetectorProcess {
     }
   }
 
+  /** Asks until the sum of a metric over its labels satisfies. */
+  async metricUntil(name: string, satisfied: (sum: number) => boolean, withinMs = 60_000): Promise<void> {
+    const end = performance.now() + withinMs;
+    for (;;) {
+      const text = await (await fetch(`${this.#url}/metrics`)).text();
+      const values = text.split('\n').filter((line) => line.startsWith(name));
+      const sum = values.reduce((total, line) => total + Number(line.slice(line.lastIndexOf(' '))), 0);
+      if (satisfied(sum)) return;
+      if (performance.now() > end) throw new Error(`waited in vain; ${name} is ${sum}\n${this.output}`);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+
   get output(): string {
     return this.#output.join('\n');
   }

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { PartitionPipeline } from '../../../detector/pipeline/partition-pipeline.js';
 import type { Incident } from '../../../protocol/incident.js';
 import type { PhaseBatch } from '../../../protocol/phase-batch.js';
-import { simulate } from '../../../simulator/simulate.js';
+import { type SimulatedMessage, simulate, simulateStream } from '../../../simulator/simulate.js';
 
 /** Two jobs in one partition, one with a straggler. */
 const messages: PhaseBatch[] = [
@@ -64,6 +64,38 @@ describe('the pipeline of a partition', () => {
       for (const { before, after } of again.add(batch, { place: '', offset: BigInt(i), again: false }))
         if (!before && after.kind !== 'data_quality') opened.push(after);
     assert.deepEqual(opened, expected);
+  });
+
+  it('goes on from a snapshot with what counters had said, and takes no sample twice', () => {
+    const options = { scenario: 'rnic-flap', ranks: 8, steps: 200, seed: 1, gpusPerHost: 2 };
+    const stream = [...simulateStream(options)];
+    const play = (into: PartitionPipeline, start: number, next: number, end = stream.length): Incident[] => {
+      const opened: Incident[] = [];
+      for (let i = start; i < end; i++) {
+        const message = stream[i] as SimulatedMessage;
+        const offset = BigInt(i);
+        if (message.type === 'samples') into.addSamples(message.samples, offset);
+        else
+          for (const { before, after } of into.add(message.batch, { place: '', offset, again: i < next }))
+            if (!before) opened.push(after);
+      }
+      return opened;
+    };
+    const whole = new PartitionPipeline();
+    const opened = play(whole, 0, 0);
+    assert.deepEqual(
+      opened.map(({ kind, subject }) => [kind, subject.nic]),
+      [['rnic_flap', 'mlx5_0']],
+    );
+    for (let killedAt = 0; killedAt < stream.length; killedAt += 37) {
+      const first = new PartitionPipeline();
+      const before = play(first, 0, 0, killedAt);
+      const second = new PartitionPipeline();
+      assert.ok(second.restore(first.snapshot()));
+      const after = play(second, Number(first.oldestNeeded(BigInt(killedAt))), killedAt);
+      assert.deepEqual([...before, ...after], opened);
+      assert.deepEqual(second.counts(), whole.counts());
+    }
   });
 
   it('refuses a snapshot of another version', () => {
