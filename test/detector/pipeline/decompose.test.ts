@@ -68,8 +68,8 @@ describe('splitting collectives into transfer and wait', () => {
     const [group] = view(rows).groups;
     assert.equal(group?.transfer, 700);
     assert.deepEqual(group?.sizes, [
-      { op: 'all_reduce', bytes: 64, count: 4, transfer: 500 },
-      { op: 'all_gather', bytes: 32, count: 4, transfer: 200 },
+      { op: 'all_reduce', bytes: 16, count: 4, transfer: 500 },
+      { op: 'all_gather', bytes: 8, count: 4, transfer: 200 },
     ]);
   });
 
