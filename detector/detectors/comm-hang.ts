@@ -50,13 +50,19 @@ export function noteOpen(open: OpenPhases, batch: PhaseBatch, keep: Uint8Array |
     const group = columns.group.values[columns.group.indices[i] as number] as string;
     const [seq, step] = [columns.seq.number(i), columns.step.number(i)];
     const key = `${slot}|${phase}|${group}|${seq}|${step}`;
-    if (columns.open[i] === 0) open.phases.delete(key);
+    // A sum of several has no number: it ends all of them.
+    if (columns.open[i] === 0 && (columns.count[i] as number) > 1) endAll(open, `${slot}|${phase}|${group}|`, step);
+    else if (columns.open[i] === 0) open.phases.delete(key);
     else {
       const durationNs = columns.dur_ns.number(i);
       const comm = columns.kind[i] === KIND.comm;
       open.phases.set(key, { slot, step, phase, group, seq, startNs: columns.start_ns.bigint(i), durationNs, comm });
     }
   }
+}
+
+function endAll(open: OpenPhases, prefix: string, step: number): void {
+  for (const [key, phase] of open.phases) if (phase.step === step && key.startsWith(prefix)) open.phases.delete(key);
 }
 
 /** Where the run has come to, by its phases that are still open; undefined: none is. */
@@ -69,7 +75,7 @@ export function newestOf(open: OpenPhases): { step: number; ns: bigint } | undef
   return newest;
 }
 
-/** Collectives that hang now, one finding a communicator and collective. */
+/** Collectives that hang now, one finding a communicator: those issued behind the first wait for it. */
 export function hangingCollectives(open: OpenPhases, window: JobWindow, { comm_hang }: DetectorParams): Finding[] {
   if (open.phases.size === 0) return [];
   const limit = limitOf(window.views, comm_hang);
@@ -80,10 +86,18 @@ export function hangingCollectives(open: OpenPhases, window: JobWindow, { comm_h
     collectives.set(key, [...(collectives.get(key) ?? []), phase]);
   }
   const paused = new Set([...open.phases.values()].filter(({ phase }) => PAUSES.has(phase)).map(({ slot }) => slot));
-  return [...collectives.values()]
-    .filter((arrived) => arrived.some(({ durationNs }) => durationNs > limit))
-    .flatMap((arrived) => findingOf(arrived, paused, limit, window.topology));
+  const first = new Map<string, OpenPhase[]>();
+  for (const arrived of collectives.values()) {
+    if (!arrived.some(({ durationNs }) => durationNs > limit)) continue;
+    const [{ group, phase }] = arrived as [OpenPhase];
+    const known = first.get(`${group}|${phase}`);
+    if (!known || beginOf(arrived) < beginOf(known)) first.set(`${group}|${phase}`, arrived);
+  }
+  return [...first.values()].flatMap((arrived) => findingOf(arrived, paused, limit, window.topology));
 }
+
+const beginOf = (arrived: readonly OpenPhase[]): bigint =>
+  arrived.map(({ startNs }) => startNs).sort((a, b) => (a < b ? -1 : 1))[0] as bigint;
 
 function limitOf(views: readonly StepView[], params: DetectorParams['comm_hang']): number {
   const { steps, min_seconds, first_seconds } = params;
@@ -100,7 +114,7 @@ function findingOf(arrived: OpenPhase[], paused: ReadonlySet<number>, limit: num
   const ranks = missing.map((slot) => topology.ranks[slot] as number).sort((a, b) => a - b);
   const hosts = [...new Set(missing.map((slot) => topology.hosts[slot] as string))].filter((host) => host !== '');
   const group = first.group || null;
-  const [startNs] = arrived.map((phase) => phase.startNs).sort((a, b) => (a < b ? -1 : 1)) as [bigint];
+  const startNs = beginOf(arrived);
   const seconds = rounded(waited / 1e9, 1);
   const who = ranks.length > 0 ? `rank ${ranks.join(', ')} has not arrived` : 'all its ranks have arrived';
   return [

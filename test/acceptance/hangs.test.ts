@@ -57,6 +57,20 @@ describe('a collective that does not end', () => {
     assert.ok(Number(openFor) <= 3 * PERIOD_S + 10, `said after ${openFor} s`);
   });
 
+  it('is one incident where others wait behind it, and over with a row that sums them', () => {
+    const builder = new PhaseBatchBuilder(newJobMeta('case', meta));
+    const row = { step: STEPS, phase: 'all_to_all', kind: KIND.comm, op: 'all_to_all', group: 'world', start_ns: T0 };
+    const openRow = { ...row, open: true, dur_ns: 100_000_000_000n };
+    for (const rank of without(3)) for (const seq of [41, 40]) builder.push({ ...openRow, rank, seq });
+    const hanging = builder.take();
+    for (const rank of without(3)) builder.push({ ...row, rank, count: 2, dur_ns: 101_000_000_000n });
+    const { incidents } = judge([...healthy(), hanging, builder.take()]);
+    assert.deepEqual(
+      incidents.map(({ kind, subject, status }) => [kind, subject.ranks, status]),
+      [['comm_hang', [3], 'resolved']],
+    );
+  });
+
   it('names nobody where all have arrived: one incident, not one a rank', () => {
     const said = [20, 45, 100, 905].map((seconds) => open(all, seconds));
     const { incidents } = judge([...healthy(), ...said]);
