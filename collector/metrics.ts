@@ -15,6 +15,8 @@ const MAX_LOCAL_RANK = 63;
 export function createMetrics() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
+  // Gauges named as counters are: promtool objects, and the same numbers are there by type.
+  for (const what of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${what}_total`);
   return {
     registry,
     durations: new PhaseDurations(registry),

@@ -16,6 +16,7 @@ import {
 } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { unpackDebianPrograms } from './debian/programs.mjs';
 import { installKafkaJars } from './kafka/jars.mjs';
 import { installPython } from './python.mjs';
 import { installTfjsNode } from './tfjs-node.mjs';
@@ -116,4 +117,9 @@ if (parts.includes('test')) {
     say(`not available: tfjs-node for the tests, because ${noTensorFlow}; the tests that need it will be skipped`);
   const missing = installKafkaJars(root, say);
   if (missing) say(`not available: Kafka for the tests, because ${missing}; the tests that need it will be skipped`);
+  const noPeers = unpackDebianPrograms(root, say);
+  if (noPeers)
+    say(
+      `not available: Prometheus and Alertmanager for the tests, because ${noPeers}; the tests that need them will be skipped`,
+    );
 }

@@ -129,8 +129,8 @@ export interface Learned {
 
 export const MESSAGE_STATES = ['pending', 'failed', 'delivered', 'dead', 'void'] as const;
 export type MessageState = (typeof MESSAGE_STATES)[number];
-/** Of messages; a change that no message carries yet counts as pending. */
-export type OutboxCounts = Readonly<Record<MessageState, number>>;
+/** Of messages; a change that no message carries yet counts as pending, or held where a silence or window holds it back. */
+export type OutboxCounts = Readonly<Record<MessageState | 'held', number>>;
 
 /** A message as people look at it. */
 export interface MessageInfo {

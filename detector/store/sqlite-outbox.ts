@@ -70,7 +70,8 @@ export class SqliteOutbox implements Outbox {
 
   counts(): OutboxCounts {
     return this.#file.run(() => {
-      const counts = { pending: this.#sql.pendingChanges.get() ?? 0, failed: 0, delivered: 0, dead: 0, void: 0 };
+      const { pending, held } = this.#sql.pendingChanges.get() as { pending: number; held: number };
+      const counts = { pending, held, failed: 0, delivered: 0, dead: 0, void: 0 };
       for (const { state, count } of this.#sql.counts.all()) counts[state] += count;
       return counts;
     });
@@ -195,9 +196,9 @@ function statementsOf({ db }: SqliteFile) {
     counts: db.prepare<[], { state: MessageState; count: number }>(
       'SELECT state, count(*) AS count FROM messages GROUP BY state',
     ),
-    pendingChanges: db
-      .prepare<[], number>('SELECT count(*) FROM changes WHERE message_seq IS NULL AND dropped IS NULL')
-      .pluck(),
+    pendingChanges: db.prepare<[], { pending: number; held: number }>(`
+      SELECT count(*) FILTER (WHERE NOT held) AS pending, count(*) FILTER (WHERE held) AS held
+      FROM changes WHERE message_seq IS NULL AND dropped IS NULL`),
     list: db.prepare<unknown[], InfoRow>(`
       SELECT m.*, (SELECT json_group_array(DISTINCT c.incident_id) FROM changes c
         WHERE c.message_seq = m.seq OR c.seq IN (SELECT value FROM json_each(m.also))) AS incidents

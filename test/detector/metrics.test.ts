@@ -45,8 +45,9 @@ test('a receiver is there at zero before its first attempt', async () => {
 
 test('the outbox counts what waits for its first or another attempt', async () => {
   const metrics = createMetrics();
-  metrics.setOutbox({ pending: 2, failed: 3, delivered: 50, dead: 4, void: 1 });
+  metrics.setOutbox({ pending: 2, failed: 3, delivered: 50, dead: 4, void: 1, held: 6 });
   assert.deepEqual(await lines(metrics, 'picket_outbox_pending'), ['picket_outbox_pending 5']);
+  assert.deepEqual(await lines(metrics, 'picket_outbox_held'), ['picket_outbox_held 6']);
   assert.deepEqual(await lines(metrics, 'picket_outbox_dead'), ['picket_outbox_dead 4']);
 });
 

@@ -195,7 +195,7 @@ test('close sends what is due and leaves what must wait', async (t) => {
   await until(() => store.outbox.counts().failed === 1, 'the first attempt');
   for (const id of ['b', 'c', 'd', 'e', 'f', 'g']) change(store, receivers, undefined, newIncident(id));
   await sender.close(1_000);
-  assert.deepEqual(store.outbox.counts(), { pending: 0, failed: 1, delivered: 6, dead: 0, void: 0 });
+  assert.deepEqual(store.outbox.counts(), { pending: 0, failed: 1, delivered: 6, dead: 0, void: 0, held: 0 });
 });
 
 test('close waits for a stalled receiver no longer than its deadline, and counts no attempt', async (t) => {
@@ -208,7 +208,7 @@ test('close waits for a stalled receiver no longer than its deadline, and counts
   const closed = sender.close(3_000);
   clock.advanceTo(clock.now() + 3_000);
   await closed;
-  assert.deepEqual(store.outbox.counts(), { pending: 1, failed: 0, delivered: 0, dead: 0, void: 0 });
+  assert.deepEqual(store.outbox.counts(), { pending: 1, failed: 0, delivered: 0, dead: 0, void: 0, held: 0 });
 });
 
 test('a store that fails is asked again with growing patience, and nothing is lost', async (t) => {

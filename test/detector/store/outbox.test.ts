@@ -29,7 +29,7 @@ const giveUp = (store: Store, id: string) => store.outbox.recordAttempt(id, { st
 const deliver = (store: Store, id: string, ...learned: Learned[]) =>
   store.outbox.recordAttempt(id, { state: 'delivered' }, learned);
 const counts = (store: Store, facts: object = {}) =>
-  assert.deepEqual(store.outbox.counts(), { pending: 0, failed: 0, delivered: 0, dead: 0, void: 0, ...facts });
+  assert.deepEqual(store.outbox.counts(), { pending: 0, failed: 0, delivered: 0, dead: 0, void: 0, held: 0, ...facts });
 
 test('a later message of an incident waits for the earlier, others do not', (t) => {
   const { store } = temporaryStore(t);

@@ -122,7 +122,7 @@ test('retention takes old resolved incidents and their notifications in batches,
     store.listIncidents({}, undefined, 10).items.map(({ id }) => id),
     ['waiting', 'open', 'fresh'],
   );
-  assert.deepEqual(store.outbox.counts(), { pending: 1, failed: 0, delivered: 1, dead: 0, void: 0 });
+  assert.deepEqual(store.outbox.counts(), { pending: 1, failed: 0, delivered: 1, dead: 0, void: 0, held: 0 });
   assert.ok(store.job('llama'));
   assert.equal(store.job('forgotten'), undefined);
   assert.ok(store.checkpoint(PARTITION));
