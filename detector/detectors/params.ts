@@ -22,7 +22,7 @@ export interface DetectorParams {
   readonly rnic_flap: Ratio & Effect & { readonly bursts: number };
   readonly comm_hang: { readonly steps: number; readonly min_seconds: number; readonly first_seconds: number };
   readonly tp_slow_path: Ratio & Lasting;
-  readonly prefill_blocking: Ratio & Lasting;
+  readonly prefill_blocking: Ratio & Effect;
   readonly kv_recompute: Effect;
   readonly no_cuda_graph: Lasting;
   readonly sched_imbalance: Lasting & { readonly min_waiting: number; readonly min_seconds: number };
@@ -39,7 +39,7 @@ export const DEFAULT_PARAMS: DetectorParams = {
   rnic_flap: { ratio: 3, min_effect: 0.005, bursts: 3 },
   comm_hang: { steps: 3, min_seconds: 1, first_seconds: 1800 },
   tp_slow_path: { ratio: 1.25, min_effect: 0.02, persistence: 0.8 },
-  prefill_blocking: { ratio: 4, min_effect: 0.2, persistence: 0.25 },
+  prefill_blocking: { ratio: 4, min_effect: 0.2 },
   kv_recompute: { min_effect: 0.05 },
   no_cuda_graph: { min_effect: 0.1, persistence: 0.8 },
   sched_imbalance: { min_effect: 0.1, persistence: 0.8, min_waiting: 4, min_seconds: 2 },

@@ -1,6 +1,6 @@
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
-import { type DecodePast, decodeTime, learnDecode, servingTokens } from '../reference/decode-past.js';
-import { newSpell, observeSpell, type Spell, spellRule } from '../reference/spell.js';
+import { type DecodePast, decodeTime, graphOf, largest, learnDecode, servingTokens } from '../reference/decode-past.js';
+import { newSpell, observeSpell, type Spell } from '../reference/spell.js';
 import { episodeFinding, ms, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
 import type { DetectorParams } from './params.js';
@@ -9,20 +9,40 @@ import type { DetectorParams } from './params.js';
  * Prefills in the batch make the requests that decode in it wait for a multiple of a decode step.
  *
  * Signature: a step that prefills and decodes takes more than `ratio` times what decoding the
- * same tokens alone takes in this job; steps that decode only are as they were. Persistence: a quarter of the last 12 decoding
- * steps, losing a fifth of their time. Prefills with nobody decoding are nobody's loss. A threshold of 1.5 x
+ * same tokens alone takes in this job; steps that decode only are as they were. Persistence: three such steps that lose a
+ * fifth of the time since the first of them, however many decodes lie between: a whole prompt of 4,000 tokens takes as
+ * long as a dozen (h200-tp2). Prefills with nobody decoding are nobody's loss. A threshold of 1.5 x
  * holds for a service with a stated objective; without one, chunked prefill as engines are tuned (up to about 3 x) must
- * stay silent.
+ * stay silent. What launching kernels one by one takes is not the prefill's: of such a step its GPU time counts where it
+ * is known, else what as many tokens took in a graph, else what it takes beyond launching (`timeBeyondLaunching`).
  */
 export const prefillBlocking: Detector<PrefillState> = {
   kind: 'prefill_blocking',
-  initial: () => ({ past: new Map(), spell: newSpell(), culprits: [], longestMs: 0, decodeMs: 0, tokens: 0 }),
+  initial: () => ({
+    past: new Map(),
+    mixedPast: new Map(),
+    eager: [],
+    spell: newSpell(),
+    sinceHit: 0,
+    longestLull: 0,
+    culprits: [],
+    longestMs: 0,
+    decodeMs: 0,
+    tokens: 0,
+  }),
   step,
 };
 
 export interface PrefillState {
   past: DecodePast;
+  /** Steps that prefill as well, by the size of the graph that ran them. */
+  mixedPast: DecodePast;
+  /** The last steps launched kernel by kernel. */
+  eager: { tokens: number; time: number }[];
   spell: Spell;
+  /** Decoding steps since the last that was held up, and the most of them between two such steps of the spell. */
+  sinceHit: number;
+  longestLull: number;
   /** Requests whose prefill blocked, latest last. */
   culprits: string[];
   longestMs: number;
@@ -30,10 +50,11 @@ export interface PrefillState {
   tokens: number;
 }
 
-const RULE = { window: 12, quiet: 8 };
+const RULE = { window: 64, hits: 3, quiet: 8 };
+/** It is over after a lull several times as long as those in it: the chance of so long a one among random arrivals is e^-3. */
+const LULLS = 3;
+const EAGER_STEPS = 32;
 const MAX_CULPRITS = 16;
-
-type Params = DetectorParams['prefill_blocking'];
 
 function step(state: PrefillState, { topology, views }: JobWindow, { prefill_blocking }: DetectorParams): Finding[] {
   const view = views.at(-1) as StepView;
@@ -68,13 +89,15 @@ function observe(
   state: PrefillState,
   view: StepView,
   { prefill, decode }: { prefill: number; decode: number },
-  params: Params,
+  { ratio, min_effect }: DetectorParams['prefill_blocking'],
 ): void {
   const time = stepTimeOf(view);
   const alone = prefill > 0 ? decodeTime(state.past, decode) : Number.NaN;
   if (prefill === 0 && !view.launchBound) learnDecode(state.past, view, decode);
-  const lost = time - alone;
-  const hit = prefill > 0 && time > params.ratio * alone;
+  const captured = graphOf(view);
+  if (prefill > 0 && captured > 0) learnDecode(state.mixedPast, view, captured);
+  const worked = view.launchBound ? timeBeyondLaunching(state, view, prefill + decode) : time;
+  const hit = prefill > 0 && worked > ratio * alone;
   if (hit) {
     if (!state.spell.episode) state.longestMs = 0;
     state.longestMs = Math.max(state.longestMs, ms(time));
@@ -84,10 +107,34 @@ function observe(
       if (tokens > 0 && !state.culprits.includes(request))
         state.culprits = [...state.culprits, request].slice(-MAX_CULPRITS);
   }
+  if (hit) state.longestLull = Math.max(state.longestLull, state.sinceHit);
+  state.sinceHit = hit ? 0 : state.sinceHit + 1;
+  const lost = hit ? worked - alone : 0;
+  const quiet = Math.min(RULE.window, Math.max(RULE.quiet, LULLS * state.longestLull));
   observeSpell(
     state.spell,
-    { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time, hit },
-    spellRule(RULE, params),
+    { step: view.step, startNs: view.startNs, lost, time, hit },
+    { ...RULE, share: min_effect, quiet },
   );
-  if (!state.spell.episode && !state.spell.recent.some((recent) => recent.hit)) state.culprits = [];
+  if (!state.spell.episode && !state.spell.recent.some((recent) => recent.hit))
+    Object.assign(state, { culprits: [], sinceHit: 0, longestLull: 0 });
+}
+
+/**
+ * What a step launched kernel by kernel takes because of what it works on. Work grows at least as its tokens do: a step
+ * of twice the tokens that takes hardly longer says that this one takes what launching takes.
+ */
+function timeBeyondLaunching(state: PrefillState, view: StepView, tokens: number): number {
+  const time = stepTimeOf(view);
+  const known = state.eager;
+  state.eager = [...known, { tokens, time }].slice(-EAGER_STEPS);
+  const busy = largest(view.busy);
+  if (busy > 0) return Math.min(time, busy);
+  const inGraph = decodeTime(state.mixedPast, tokens);
+  if (inGraph > 0) return Math.min(time, inGraph);
+  const least = (alike: (step: { tokens: number }) => boolean): number =>
+    Math.min(...known.filter(alike).map((step) => step.time));
+  const smaller = least((step) => 2 * step.tokens <= tokens);
+  const larger = least((step) => step.tokens >= 2 * tokens);
+  return Math.min(Number.isFinite(smaller) ? time - smaller : time, Math.max(0, larger - time));
 }

@@ -1,7 +1,15 @@
 import { type Int64, toBigInt } from '../../protocol/int64.js';
 import { KIND } from '../../protocol/vocabulary.js';
 import { addCollective, type Collectives, groupsOf } from './collectives.js';
-import { addLaunches, addPort, addServing, newServingTotals, type ServingTotals } from './serving-totals.js';
+import {
+  addCommBusy,
+  addLaunches,
+  addPort,
+  addServing,
+  busyOf,
+  newServingTotals,
+  type ServingTotals,
+} from './serving-totals.js';
 import type { JobBatch, StepRows } from './step-rows.js';
 import type { BySlot, StepView } from './step-view.js';
 import { type JobTopology, TRAIT } from './topology.js';
@@ -39,7 +47,7 @@ export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds,
     serving: totals.serving.facts,
     requests: totals.serving.requests,
     launches: totals.serving.launches,
-    busy: totals.serving.busy,
+    busy: busyOf(totals.serving),
     ports: [...totals.serving.ports.values()],
     phases: byName(totals.phases, topology),
     commPhases: topology.phaseNames.names.filter((_, id) => totals.commPhases[id]),
@@ -163,6 +171,7 @@ function addComm(
 ): void {
   const { columns } = source.batch;
   totals.commPhases[phaseId] = true;
+  addCommBusy(totals.serving, source, i, slot);
   const op = columns.op.indices[i] as number;
   const blocks = columns.op.values[op]
     ? source.blocking[op]

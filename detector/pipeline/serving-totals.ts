@@ -7,7 +7,9 @@ export interface ServingTotals {
   facts: Record<ServingFact, BySlot>;
   requests: Map<string, number>;
   launches: BySlot;
+  /** GPU time of compute phases where rows say, and time of communication: of the GPU where rows say. */
   busy: BySlot;
+  comm: BySlot;
   ports: Map<string, PortTraffic>;
 }
 
@@ -20,7 +22,8 @@ export function newServingTotals(n: number): ServingTotals {
     nothing = new Float64Array(n).fill(Number.NaN);
     noFacts = Object.fromEntries(SERVING_FACTS.map((name) => [name, nothing])) as typeof noFacts;
   }
-  return { facts: { ...noFacts }, requests: new Map(), launches: nothing, busy: nothing, ports: new Map() };
+  const nothingYet = { launches: nothing, busy: nothing, comm: nothing };
+  return { facts: { ...noFacts }, requests: new Map(), ...nothingYet, ports: new Map() };
 }
 
 const own = (values: BySlot): BySlot => (values === nothing ? values.slice() : values);
@@ -65,6 +68,16 @@ export function addLaunches(
     totals.busy[slot] = (totals.busy[slot] || 0) + busy;
   }
 }
+
+export function addCommBusy(totals: ServingTotals, { batch: { columns } }: JobBatch, i: number, slot: number): void {
+  const busy = columns.busy_ns.number(i);
+  totals.comm = own(totals.comm);
+  totals.comm[slot] = (totals.comm[slot] || 0) + (busy >= 0 ? busy : columns.dur_ns.number(i));
+}
+
+/** By slot: GPU time in all phases; NaN where that of compute phases is not known. */
+export const busyOf = ({ busy, comm }: ServingTotals): BySlot =>
+  busy === nothing || comm === nothing ? busy : busy.map((time, slot) => time + (comm[slot] || 0));
 
 export function addPort(
   totals: ServingTotals,

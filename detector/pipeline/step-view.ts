@@ -65,7 +65,7 @@ export interface StepView {
   readonly serving: Readonly<Record<ServingFact, BySlot>>;
   /** Requests that rows name -> prefill tokens worked on for them in this step. */
   readonly requests: ReadonlyMap<string, number>;
-  /** Kernels launched, and GPU time inside compute phases; NaN where no row says. */
+  /** Kernels launched, and GPU time inside phases; NaN where no row of a compute phase says. */
   readonly launches: BySlot;
   readonly busy: BySlot;
   readonly ports: readonly PortTraffic[];

@@ -2,7 +2,7 @@ import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import { newRing, pushRing, type Ring, ringValues } from './ring.js';
 import { median } from './statistics.js';
 
-/** How long steps that only decode took with CUDA graphs, by decode tokens. Plain data. */
+/** How long serving steps of one sort took, by their tokens or by the size of the CUDA graph that ran them. Plain data. */
 export type DecodePast = Map<number, Ring>;
 
 const STEPS = 32;
@@ -22,17 +22,26 @@ export function largest(values: Float64Array): number {
   return most;
 }
 
-/** Takes in a step that decodes only, in whatever way it ran. */
-export function learnDecode(past: DecodePast, view: StepView, decode: number): void {
-  let ring = past.get(decode);
-  if (!ring) past.set(decode, (ring = newRing(STEPS)));
+/** Takes in a step of so many tokens, in whatever way it ran. */
+export function learnDecode(past: DecodePast, view: StepView, size: number): void {
+  let ring = past.get(size);
+  if (!ring) past.set(size, (ring = newRing(STEPS)));
   pushRing(ring, stepTimeOf(view));
 }
 
-/** Time of a step that decodes so many tokens: of the same number, else the next larger one known; NaN unknown. */
-export function decodeTime(past: DecodePast, decode: number): number {
+/** Size of the graph that all ranks of a step ran; 0 where none was, or not by all, or it is not known. */
+export function graphOf(view: StepView): number {
+  let least = Number.POSITIVE_INFINITY;
+  view.graph.forEach((graph, slot) => {
+    if (!Number.isNaN(view.stepTime[slot] as number)) least = Math.min(least, graph);
+  });
+  return Number.isFinite(least) ? Math.max(0, least) : 0;
+}
+
+/** Time of a step of so many tokens: of as many, else the next larger number known; NaN unknown. */
+export function decodeTime(past: DecodePast, size: number): number {
   let best: [number, Ring] | undefined;
   for (const [tokens, ring] of past)
-    if (ring.count >= KNOWN_AT && tokens >= decode && (!best || tokens < best[0])) best = [tokens, ring];
+    if (ring.count >= KNOWN_AT && tokens >= size && (!best || tokens < best[0])) best = [tokens, ring];
   return best ? median(ringValues(best[1])) : Number.NaN;
 }

@@ -42,7 +42,6 @@ const FIELDS: { readonly [K in keyof DetectorParams]: Readonly<Record<keyof Dete
   prefill_blocking: {
     ratio: ratio('A step with prefills is slow from so many times a step that decodes as much on'),
     min_effect: EFFECT,
-    persistence: persistence('the last 12 decoding steps'),
   },
   kv_recompute: { min_effect: EFFECT },
   no_cuda_graph: { min_effect: EFFECT, persistence: persistence('the last 10 decoding steps') },
@@ -50,7 +49,7 @@ const FIELDS: { readonly [K in keyof DetectorParams]: Readonly<Record<keyof Dete
     min_effect: EFFECT,
     persistence: persistence('the last 20 steps'),
     min_waiting: number(1, 1e6, 'A queue counts from so many requests on', true),
-    min_seconds: seconds('How long it must last'),
+    min_seconds: seconds('How long it must last; a quarter of it where the queue is still sent requests'),
   },
   load_imbalance: {
     ratio: ratio('Work is uneven from so many times the mean tokens on'),

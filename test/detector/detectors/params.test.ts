@@ -23,13 +23,9 @@ const CASES: readonly [kind: string, run: { scenario: string; ranks: number; ste
   ['comm_hang', { scenario: 'comm-hang', ranks: 8, steps: 120 }, { steps: 1000, min_seconds: 7200 }],
   ['kv_recompute', { scenario: 'kv-recompute', ranks: 2, steps: 400 }, { min_effect: 1 }],
   ['no_cuda_graph', { scenario: 'no-cuda-graph', ranks: 8, steps: 800 }, { min_effect: 0.9 }],
+  ['prefill_blocking', { scenario: 'prefill-blocking', ranks: 8, steps: 300 }, { ratio: 90, min_effect: 0.9 }],
   [
-    'prefill_blocking',
-    { scenario: 'no-cuda-graph', ranks: 8, steps: 800 },
-    { ratio: 90, min_effect: 0.9, persistence: 1 },
-  ],
-  [
-    ...(['sched_imbalance', { scenario: 'sched-imbalance', ranks: 8, steps: 1500 }] as const),
+    ...(['sched_imbalance', { scenario: 'sched-imbalance', ranks: 8, steps: 600 }] as const),
     { min_waiting: 10_000, min_seconds: 3600, min_effect: 0.9 },
   ],
 ];
