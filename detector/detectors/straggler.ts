@@ -138,10 +138,16 @@ function latenessBySlot(view: StepView, n: number): BySlot {
  * counts nothing; nor does a gap that has grown on all ranks.
  */
 function excessGaps(state: StragglerState, view: StepView, late: BySlot): number[] {
+  const between = excessOver(state.gaps, view.gap, late);
+  const inside = excessOver(state.idles, view.idle, late);
+  return between.map((excess, slot) => excess + (inside[slot] as number));
+}
+
+function excessOver(usual: readonly number[], now: BySlot, late: BySlot): number[] {
   const grown: number[] = [];
   for (let slot = 0; slot < late.length; slot++) {
-    const gap = view.gap[slot] as number;
-    grown.push(Number.isNaN(late[slot]) ? Number.NaN : gap - (state.gaps[slot] ?? gap));
+    const time = now[slot] as number;
+    grown.push(Number.isNaN(late[slot]) ? Number.NaN : time - (usual[slot] ?? time));
   }
   const common = Math.max(0, lowerMedian(grown) || 0);
   return grown.map((growth) => (growth > common ? growth - common : 0));
