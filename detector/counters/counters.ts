@@ -8,6 +8,8 @@ import { meaningOf, type Role } from './roles.js';
 export interface Counters {
   /** Port, GPU, link or rank by `host|nic|gpu|link|rank`. */
   sources: Map<string, Source>;
+  /** The same by host. */
+  byHost: Map<string, Source[]>;
   /** Keys of the sources whose port has been down. */
   flapped: Set<string>;
   /** Keys of the sources that send pause frames. */
@@ -85,6 +87,7 @@ const WRAP_32 = 2 ** 32;
 
 export const newCounters = (): Counters => ({
   sources: new Map(),
+  byHost: new Map(),
   flapped: new Set(),
   pausing: new Set(),
   series: 0,
@@ -145,10 +148,19 @@ function take(counters: Counters, sample: SampleRow): void {
 
 const isEvent = (role: Role): boolean => role === 'port_down' || role === 'port_up' || role === 'error';
 
-function sourceOf({ sources }: Counters, { host, nic, gpu, link, rank }: SampleRow): { key: string; source: Source } {
+function sourceOf(
+  { sources, byHost }: Counters,
+  { host, nic, gpu, link, rank }: SampleRow,
+): { key: string; source: Source } {
   const key = `${host}|${nic}|${gpu}|${link}|${rank}`;
   let source = sources.get(key);
-  if (!source) sources.set(key, (source = { host, nic, gpu, link, rank, series: new Map(), outages: [] }));
+  if (!source) {
+    source = { host, nic, gpu, link, rank, series: new Map(), outages: [] };
+    sources.set(key, source);
+    const ofHost = byHost.get(host);
+    if (ofHost) ofHost.push(source);
+    else byHost.set(host, [source]);
+  }
   return { key, source };
 }
 
@@ -200,7 +212,7 @@ function goesDown(counters: Counters, key: string, source: Source, atMs: number)
   if (last && Number.isNaN(last.upMs)) return;
   // The counter was read before the event came.
   if (last?.within && atMs > last.downMs - SAME_OUTAGE_MS && atMs < last.upMs + SAME_OUTAGE_MS) outages.pop();
-  outages.push({ downMs: atMs, upMs: Number.NaN, within: false, usualRate: rate(source, 'nic_bytes') });
+  outages.push({ downMs: atMs, upMs: Number.NaN, within: false, usualRate: carried(source) });
   if (outages.length > MAX_OUTAGES) outages.shift();
   counters.flapped.add(key);
 }
@@ -214,7 +226,7 @@ function comesUp({ outages }: Source, atMs: number): void {
 function countOutages(counters: Counters, key: string, source: Source, fromMs: number, toMs: number, by: number): void {
   const { outages } = source;
   const told = outages.filter(({ downMs }) => downMs > fromMs - SAME_OUTAGE_MS && downMs < toMs + SAME_OUTAGE_MS);
-  const usualRate = rate(source, 'nic_bytes');
+  const usualRate = carried(source);
   for (let i = told.length; i < Math.min(by, MAX_OUTAGES); i++)
     outages.push({ downMs: fromMs, upMs: toMs, within: true, usualRate });
   outages.sort((a, b) => a.downMs - b.downMs).splice(0, outages.length - MAX_OUTAGES);
@@ -249,6 +261,12 @@ export function rate(source: Source, role: Role, sinceMs = Number.NEGATIVE_INFIN
   const from = Math.max(first, sinceMs);
   const seconds = (readAt(source, role) - (Number.isFinite(from) ? from : Number.NaN)) / 1000;
   return seconds > 0 ? grownSince(source, role, from) / seconds : Number.NaN;
+}
+
+/** Bytes a second that a port sends and receives; NaN unknown. */
+export function carried(source: Source, sinceMs?: number): number {
+  const [sent, received] = [rate(source, 'tx_bytes', sinceMs), rate(source, 'rx_bytes', sinceMs)];
+  return Number.isNaN(sent) ? received : sent + (received || 0);
 }
 
 /** The latest value of a gauge; NaN: there is none. */

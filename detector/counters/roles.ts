@@ -6,7 +6,8 @@ export type Role =
   | 'port_up'
   | 'port_state'
   | 'link_downed'
-  | 'nic_bytes'
+  | 'tx_bytes'
+  | 'rx_bytes'
   | 'tx_pause'
   | 'rx_pause'
   | 'tx_pause_ns'
@@ -34,8 +35,10 @@ const NAMES: readonly [pattern: RegExp, role: Role, scale?: number][] = [
   // 1 up, 0 down: sysfs net/*/carrier and infiniband/*/ports/*/state.
   [/^(port_state|carrier)$/, 'port_state'],
   [/^(link_downed|carrier_down_count)$/, 'link_downed'],
-  [/^port_(xmit|rcv)_data$/, 'nic_bytes', WORD_BYTES],
-  [/^(tx|rx)_bytes(_phy)?$/, 'nic_bytes'],
+  [/^port_xmit_data$/, 'tx_bytes', WORD_BYTES],
+  [/^port_rcv_data$/, 'rx_bytes', WORD_BYTES],
+  [/^tx_bytes$/, 'tx_bytes'],
+  [/^rx_bytes$/, 'rx_bytes'],
   // ethtool of mlx5 and bnxt_en: global pause and priority flow control.
   [/^tx_((global_|prio\d_)?pause|(pause|pfc)_frames)$/, 'tx_pause'],
   [/^rx_((global_|prio\d_)?pause|(pause|pfc)_frames)$/, 'rx_pause'],

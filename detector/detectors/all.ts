@@ -1,9 +1,11 @@
 import type { IncidentKind } from '../../protocol/incident.js';
 import { expectedTransfers } from './expected-transfers.js';
 import type { Detector, Finding } from './finding.js';
+import { idleNics } from './idle-nics.js';
 import { kvRecompute } from './kv-recompute.js';
 import { loadImbalance } from './load-imbalance.js';
 import { noCudaGraph } from './no-cuda-graph.js';
+import { pauseFrames } from './pause-frames.js';
 import { portFlap } from './port-flap.js';
 import { prefillBlocking } from './prefill-blocking.js';
 import { schedImbalance } from './sched-imbalance.js';
@@ -26,9 +28,11 @@ export const DETECTORS: readonly { readonly name: string; readonly detector: Det
   named('prefill-blocking', prefillBlocking),
   named('kv-recompute', kvRecompute),
   named('sched-imbalance', schedImbalance),
+  named('idle-nics', idleNics),
   named('load-imbalance', loadImbalance),
   named('stage-imbalance', stageImbalance),
   named('port-flap', portFlap),
+  named('pause-frames', pauseFrames),
   named('expected-transfers', expectedTransfers),
   named('slow-transfers', slowTransfers),
   named('uneven-bandwidth', unevenBandwidth),

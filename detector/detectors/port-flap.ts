@@ -1,4 +1,4 @@
-import { type Counters, type Outage, rate, type Source } from '../counters/counters.js';
+import { type Counters, carried, type Outage, type Source } from '../counters/counters.js';
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
 import { newRing, pushRing, type Ring, ringValues } from '../reference/ring.js';
@@ -184,14 +184,12 @@ function chargeEpisode(port: PortState, onset: number, host: string, steps: read
 }
 
 /** The port is up and carries nothing of what it did, while another of its host does. */
-function isUnused(source: Source, { sources }: Counters, nowMs: number): boolean {
+function isUnused(source: Source, { byHost }: Counters, nowMs: number): boolean {
   const last = source.outages.at(-1);
   if (!last || !(nowMs - last.upMs > RETURN_MS) || !(last.usualRate > 0)) return false;
-  if (!(rate(source, 'nic_bytes', last.upMs) < UNUSED * last.usualRate)) return false;
-  for (const other of sources.values())
-    if (other.host === source.host && other !== source && rate(other, 'nic_bytes', last.upMs) > UNUSED * last.usualRate)
-      return true;
-  return false;
+  const least = UNUSED * last.usualRate;
+  const others = (byHost.get(source.host) ?? []).filter((other) => other !== source);
+  return carried(source, last.upMs) < least && others.some((other) => carried(other, last.upMs) > least);
 }
 
 function findingOf(port: PortState, source: Source, counters: Counters, topology: JobTopology, nowMs: number): Finding {

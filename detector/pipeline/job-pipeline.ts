@@ -164,7 +164,9 @@ export class JobPipeline {
     if (open.phases.size === 0 && hangBook.size === 0) return [];
     const { step, ns } = newestOf(open) ?? this.#newest();
     const policy = this.#policyNow();
-    const findings = hangingCollectives(open, { topology, views }, policy.params);
+    const [counters, window] = [this.#counters, { topology, views }];
+    advance(counters, ns);
+    const findings = corroborate(hangingCollectives(open, window, policy.params), { ...window, counters });
     return follow(hangBook, findings, step, ns, policy, hangHolds);
   }
 

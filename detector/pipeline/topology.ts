@@ -13,6 +13,8 @@ export interface JobTopology {
   ranks: number[];
   hosts: string[];
   stages: number[];
+  /** '' unknown. */
+  gpus: string[];
   /** Names of phases and groups, so that one number means one name for the whole job. */
   phaseNames: NameTable;
   groupNames: NameTable;
@@ -71,6 +73,7 @@ export const newTopology = (meta: JobMeta): JobTopology => ({
   ranks: [],
   hosts: [],
   stages: [],
+  gpus: [],
   phaseNames: newNameTable(),
   groupNames: newNameTable(),
   phaseTraits: [],
@@ -82,6 +85,7 @@ export function mergeMeta(topology: JobTopology, meta: JobMeta): void {
     const slot = slotOf(topology, info.rank, info.host ?? meta.host);
     topology.hosts[slot] = info.host ?? meta.host;
     topology.stages[slot] = info.stage ?? info.pp ?? -1;
+    topology.gpus[slot] = info.gpu ?? '';
   }
   Object.assign(topology.meta.groups, meta.groups);
 }
@@ -94,6 +98,7 @@ export function slotOf(topology: JobTopology, rank: number, host: string): numbe
     topology.slotOfRank.set(rank, slot);
     topology.hosts[slot] = host;
     topology.stages[slot] = -1;
+    topology.gpus[slot] = '';
   }
   return slot;
 }

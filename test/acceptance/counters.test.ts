@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Incident } from '../../protocol/incident.js';
-import { judge, type Sample, sampleAt, type TraceSpec, trace } from '../support/trace.js';
+import { judge, type Sample, sampleAt, T0, type TraceSpec, trace } from '../support/trace.js';
 
 /** Public reports whose answer lies in the counters and events of NICs, links and GPUs. */
 
@@ -107,4 +107,159 @@ it('a port that is up again and carries nothing is still a flapping NIC, and say
   assert.deepEqual(incidents.map(facts), [['rnic_flap', 'critical', ['node-b'], 'nic0']]);
   assert.equal(incidents[0]?.status, 'open');
   assert.equal(incidents[0]?.evidence.port, 'up, unused');
+});
+
+describe('pause frames', () => {
+  // 400 Gb/s of line rate; 308 Gb/s come in while transfers last, which is six tenths of a step.
+  const [LINE, SECONDS, BUSY] = [400e9 / 8, 120, 0.6];
+  const run: TraceSpec = {
+    ranks: RANKS,
+    steps: 2 * SECONDS,
+    period: 500,
+    meta: hosts,
+    phases: () => [
+      { phase: 'fwd', ms: 500 * (1 - BUSY) },
+      { phase: 'allreduce', ms: 500 * BUSY, bytes: 3e9, group: 'dp' },
+    ],
+  };
+  const port = (host: string, pause: string, pauses: (at: number) => number): Sample[] => [
+    sampleAt(0, { host, nic: 'nic1', name: 'speed', value: LINE, unit: 'bytes/s' }),
+    ...counter(host, 'nic1', 'rx_bytes', SECONDS, (at) => 3e15 + BUSY * (308e9 / 8) * at),
+    ...counter(host, 'nic1', pause, SECONDS, (at) => 132e6 + pauses(at)),
+  ];
+
+  it('make communication slow through the side that sends them, though nothing is dropped', () => {
+    const samples = [...port('node-b', 'tx_pause', (at) => 2e5 * at), ...port('node-a', 'rx_pause', (at) => 2e5 * at)];
+    const { incidents } = judge(trace(run), samples);
+    assert.deepEqual(incidents.map(facts), [['comm_slow', 'warning', ['node-b'], 'nic1']]);
+    const share = Number(incidents[0]?.evidence.lost_share_of_transfers);
+    assert.ok(share > 0.2 && share < 0.26, `${share} where 92 of 400 Gb/s are missing`);
+  });
+
+  it('since boot are nothing, nor are a few', () => {
+    assert.deepEqual(
+      judge(
+        trace(run),
+        port('node-b', 'tx_pause', () => 0),
+      ).incidents,
+      [],
+    );
+    assert.deepEqual(
+      judge(
+        trace(run),
+        port('node-b', 'tx_pause', (at) => 20 * at),
+      ).incidents,
+      [],
+    );
+  });
+
+  it('name whose slow transfers they are, where durations alone tell the communicator', () => {
+    const samples = counter('node-b', 'nic1', 'tx_pause', 60, (at) => 2e5 * Math.max(0, at - 20));
+    const { incidents } = judge(trace(job(60, (at) => (at < 20 ? 1 : 1.6))), samples);
+    assert.deepEqual(incidents.map(facts), [['comm_slow', 'critical', ['node-b'], 'nic1']]);
+    assert.equal(incidents[0]?.subject.group, 'dp');
+  });
+});
+
+it('bandwidth that falls again and again while no port goes down is slow communication, not a flapping NIC', () => {
+  const isSlow = during([
+    [20, 23],
+    [40, 43],
+    [60, 63],
+    [80, 83],
+  ]);
+  const run = job(100, (at) => (isSlow(at) ? 6 : 1));
+  const samples = HOSTS.flatMap((host) => counter(host, 'nic0', 'link_downed', 100, () => 3));
+  assert.deepEqual(judge(trace(run)).incidents.map(facts), [['rnic_flap', 'warning', [...HOSTS], null]]);
+  const [incident, ...others] = judge(trace(run), samples).incidents;
+  assert.deepEqual([incident?.kind, incident?.runner_up?.kind, others.length], ['comm_slow', 'rnic_flap', 0]);
+});
+
+describe('eight NICs of which four carry next to nothing', () => {
+  const run = (bytes: (nic: number) => number): TraceSpec => ({
+    ranks: 1,
+    steps: 300,
+    period: 1000,
+    meta: { host: 'node-a', ranks: [{ rank: 0 }] },
+    phases: (step) =>
+      Array.from({ length: 8 }, (_, nic) => ({
+        ...{
+          start_ns: T0 + 1_000_000_000n * BigInt(step),
+          phase: 'kv_xfer',
+          ms: bytes(nic) > 1e6 ? 900 : 1,
+          kind: 1,
+          bytes: bytes(nic),
+          nic: `nic${nic}`,
+          seq: nic,
+        },
+      })),
+  });
+
+  it('are spread unevenly; none of them flaps', () => {
+    const { incidents } = judge(trace(run((nic) => (nic < 4 ? 2.1e9 : 1e4))));
+    assert.deepEqual(
+      incidents.map(({ kind, subject }) => [kind, subject.hosts, subject.nic]),
+      [['sched_imbalance', ['node-a'], 'nic4,nic5,nic6,nic7']],
+    );
+  });
+
+  it('are nothing where all carry about as much', () => {
+    assert.deepEqual(judge(trace(run((nic) => 2e9 + 1e8 * nic))).incidents, []);
+  });
+});
+
+describe('counters of GPUs', () => {
+  const gpus = Array.from({ length: 8 }, (_, rank) => ({ rank, host: 'node-a', gpu: `GPU-${rank}` }));
+  const gauge = (gpu: number, name: string, value: number): Sample =>
+    sampleAt(20, { host: 'node-a', gpu: `GPU-${gpu}`, name, value });
+  const replays = (gpu: number, value: (at: number) => number): Sample[] =>
+    [0, 10, 20, 30, 40, 50].map((at) =>
+      sampleAt(at, {
+        ...{ host: 'node-a', gpu: `GPU-${gpu}`, cumulative: true },
+        name: 'nvlink_replay_errors',
+        value: value(at),
+      }),
+    );
+
+  it('name the GPU whose NVLink has errors', () => {
+    const phases: TraceSpec['phases'] = (step) => [
+      { phase: 'fwd', ms: 400 },
+      { phase: 'allreduce', ms: step < 40 ? 90 : 190, bytes: 1 << 28, group: 'tp' },
+    ];
+    const run = {
+      ranks: 8,
+      steps: 100,
+      period: (step: number) => (step < 40 ? 500 : 600),
+      phases,
+      meta: { ranks: gpus },
+    };
+    const samples = [
+      ...replays(5, (at) => 900 + 40 * Math.max(0, at - 20)),
+      ...replays(2, (at) => 7e6 + (at > 30 ? 1 : 0)),
+    ];
+    const { incidents } = judge(trace(run), samples);
+    assert.deepEqual(
+      incidents.map(({ kind, subject }) => [kind, subject.gpu]),
+      [['nvlink_stall', 'GPU-5']],
+    );
+    assert.ok(Number(incidents[0]?.evidence.nvlink_errors) >= 1000);
+  });
+
+  it('say why one computes slowly, where the others do not say the same', () => {
+    const phases: TraceSpec['phases'] = (step, rank) => {
+      const [own, most] = step < 40 ? [80, 80] : [rank === 2 ? 128 : 80, 128];
+      return [
+        { phase: 'fwd', ms: own },
+        { phase: 'allreduce', ms: 5 + most - own, group: 'dp' },
+      ];
+    };
+    const period = (step: number): number => (step < 40 ? 86 : 134);
+    const run: TraceSpec = { ranks: 8, steps: 400, period, phases, meta: { ranks: gpus } };
+    const samples = gpus.map((_, gpu) => gauge(gpu, 'clocks_event_reasons', gpu === 2 ? 0x4 | 0x40 : 0x4));
+    const { incidents } = judge(trace(run), samples);
+    assert.deepEqual(
+      incidents.map(({ kind, subject, evidence }) => [kind, subject.ranks, evidence.throttled]),
+      [['straggler', [2], 'hardware thermal slowdown']],
+    );
+  });
 });

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { newJobMeta } from '../../protocol/job-meta.js';
 import { type PhaseBatch, PhaseBatchBuilder } from '../../protocol/phase-batch.js';
 import { KIND } from '../../protocol/vocabulary.js';
-import { judge, T0, type TraceSpec, trace } from '../support/trace.js';
+import { judge, sampleAt, T0, type TraceSpec, trace } from '../support/trace.js';
 
 /** Public reports of jobs that stand still: a collective that does not end, and pauses that are none. */
 
@@ -97,4 +97,56 @@ describe('a collective that does not end', () => {
   it('is no hang in a first step that compiles for minutes', () => {
     assert.deepEqual(judge([open(without(3), 300)]).incidents, []);
   });
+});
+
+it('a hang of which ranks tell only after fifteen minutes was known long before, and then says who told first', () => {
+  const domain = [16, 17, 18, 19, 20, 22, 23];
+  const errors = [
+    { rank: 21, at: 905 },
+    ...domain.map((rank, i) => ({ rank, at: 905.1 + 0.05 * i })),
+    ...all.filter((rank) => rank < 16 || rank > 23).map((rank, i) => ({ rank, at: 906 + 0.25 * i })),
+  ];
+  const hung = STEPS * PERIOD_S + 12;
+  const samples = errors.map(({ rank, at }) =>
+    sampleAt(hung + at, { name: 'nccl_error', value: 1, rank, host: `node-${rank >> 3}` }),
+  );
+  const beforeErrors = judge([...healthy(), open(all, 20), open(all, 3 * PERIOD_S + 1)]);
+  assert.deepEqual(
+    beforeErrors.incidents.map(({ kind, severity }) => [kind, severity]),
+    [['comm_hang', 'critical']],
+  );
+  const said = [20, 45, 100, 900, 915].map((seconds) => open(all, seconds));
+  const { incidents } = judge([...healthy(), ...said], samples);
+  assert.equal(incidents.length, 1);
+  const { first_error_rank, first_error_ranks } = incidents[0]?.evidence ?? {};
+  assert.deepEqual([first_error_rank, first_error_ranks], [21, [16, 17, 18, 19, 20, 21, 22, 23]]);
+});
+
+it('a collective that one of 256 ranks never enqueued hangs for want of that one, not of the first to time out', () => {
+  const ranks = Array.from({ length: 256 }, (_, rank) => rank);
+  const SEQ = 2_398_458;
+  const world = { groups: { world: ranks } };
+  const step =
+    (seq: number): TraceSpec['phases'] =>
+    () => [
+      { phase: 'fwd', ms: 200 },
+      { phase: 'allreduce', ms: 20, bytes: 4 * 8_652_160, group: 'world', seq },
+    ];
+  const done = Array.from({ length: 12 }, (_, i) => SEQ - 11 + i).flatMap((seq) => [
+    ...trace({ ranks: 256, steps: 1, firstStep: seq, period: 230, phases: step(seq), meta: world }),
+  ]);
+  const builder = new PhaseBatchBuilder(newJobMeta('case', world));
+  const say = (seconds: number): PhaseBatch => {
+    for (const rank of ranks.filter((each) => each !== 77))
+      builder.push({
+        ...{ rank, step: SEQ + 1, phase: 'all_reduce', op: 'all_reduce', kind: KIND.comm, open: true, group: 'world' },
+        ...{ seq: SEQ + 1, start_ns: T0 + 10_000_000_000n, dur_ns: BigInt(seconds * 1e9) },
+      });
+    return builder.take();
+  };
+  const { incidents } = judge([...done, ...[0.5, 2, 10].map(say)]);
+  assert.deepEqual(
+    incidents.map(({ kind, severity, subject }) => [kind, severity, subject.ranks]),
+    [['comm_hang', 'critical', [77]]],
+  );
 });

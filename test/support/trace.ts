@@ -71,7 +71,8 @@ export function judge(batches: Iterable<PhaseBatch>, samples: readonly Sample[] 
   let offset = 0n;
   const waiting = samples.toSorted((a, b) => (a.time_ns < b.time_ns ? -1 : 1));
   for (const batch of batches) {
-    const now = batch.length > 0 ? batch.columns.start_ns.bigint(0) : T0;
+    const { start_ns, dur_ns } = batch.columns;
+    const now = batch.length > 0 ? start_ns.bigint(0) + dur_ns.bigint(0) : T0;
     const due = waiting.findIndex(({ time_ns }) => time_ns > now);
     pipeline.addSamples(
       waiting.splice(0, due < 0 ? waiting.length : due).map((sample) => ({ ...NO_SOURCE, job: 'case', ...sample })),

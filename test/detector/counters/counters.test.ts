@@ -64,8 +64,8 @@ describe('counters', () => {
 
   it('of port data are octets: four a count, unless the unit says bytes', () => {
     const data = (unit: string): SampleRow[] => [0, 1000].map((v, i) => sample(10 * i, 'port_xmit_data', v, { unit }));
-    assert.equal(rate(heard(...data('')).port, 'nic_bytes'), 400);
-    assert.equal(rate(heard(...data('bytes')).port, 'nic_bytes'), 100);
+    assert.equal(rate(heard(...data('')).port, 'tx_bytes'), 400);
+    assert.equal(rate(heard(...data('bytes')).port, 'tx_bytes'), 100);
   });
 
   it('keep the sum of what they grew by, however often they are read', () => {
