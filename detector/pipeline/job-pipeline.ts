@@ -16,6 +16,7 @@ import type { JobPolicy } from '../rules/job-rules.js';
 import { BUILT_IN_RULES, type RulesInForce } from '../rules/rules-in-force.js';
 import { Assembler, type AssemblerState, baseOf, type ClosedStep, newAssemblerState } from './assembler.js';
 import { decompose, type StepEnds } from './decompose.js';
+import { forgetIncomplete } from './lost-rows.js';
 import { type StepView, stepTimeOf } from './step-view.js';
 import { type JobTopology, newTopology } from './topology.js';
 
@@ -147,6 +148,7 @@ export class JobPipeline {
     const policy = this.#policyNow();
     const view = decompose(rows, topology, { base: this.state.base as Int64, ends }, live);
     this.assembler.reuse(rows);
+    if (forgetIncomplete(view, views) && view.missing.length === 0) assembler.counts.partialSteps++;
     views.push(view);
     if (views.length > WINDOW_STEPS) views.shift();
     const counters = this.#counters;
