@@ -2,6 +2,7 @@ import type { IncidentKind, Subject } from '../../protocol/incident.js';
 import type { CommGroup } from '../pipeline/collectives.js';
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
+import { servingTokens } from '../reference/decode-past.js';
 import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
 import { busBandwidth, learnTransfer, sizeKey, type TransferPast, usualTransfer } from '../reference/transfer-past.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
@@ -64,7 +65,10 @@ function observe(
   let known = state.groups.get(group.name);
   if (!known) state.groups.set(group.name, (known = newGroup(group)));
   let [lost, burst] = [0, false];
+  const batched = servingTokens(view) !== undefined;
   for (const size of group.sizes) {
+    // Messages of a serving step grow with its batch: where no row says by how much, none can be compared.
+    if (size.bytes < 0 && batched) continue;
     const key = sizeKey(group, size);
     const each = size.transfer / size.count;
     const usual = usualTransfer(state.past, key);
