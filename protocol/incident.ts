@@ -122,6 +122,8 @@ export const Incident = z.object({
     labels: z.record(z.string(), z.string()).optional(),
     annotations: z.record(z.string(), z.string()).optional(),
   }),
+  /** How often it came back after it had ended; absent: never. */
+  reopened: z.int().positive().optional(),
   timeline: z.array(TimelineEntry),
 });
 export type Incident = z.infer<typeof Incident>;

@@ -3,7 +3,17 @@ import { type Incident, SEVERITIES, type Severity, type TimelineEntry, timestamp
 import type { Finding } from '../detectors/finding.js';
 import type { Moment } from '../rules/duration.js';
 import { type AppliedRule, BUILT_IN, type JobPolicy, type Verdict } from '../rules/job-rules.js';
-import { forgetGone, type Holds, keepsFiring, lastsLongEnough, newHolds, suppress } from './holds.js';
+import {
+  forgetGone,
+  type Holds,
+  isFlapping,
+  keepRecent,
+  keepsFiring,
+  lastsLongEnough,
+  newHolds,
+  suppress,
+  takeRecent,
+} from './holds.js';
 
 /** Incidents of one job and run that are not over, by `kind|key|onset`. Plain data. */
 export type IncidentBook = Map<string, Incident>;
@@ -85,18 +95,18 @@ class Round {
   follow(findings: readonly Finding[]): Transition[] {
     const { absent } = this.#holds;
     const present = new Map(findings.map((finding) => [nameOf(finding), finding]));
-    const goingOn = new Set<string>();
+    // First, so that a finding that begins anew in the same step carries its incident on.
+    for (const [name, before] of this.#book)
+      if (!present.has(name) && !this.#isKept(name, before)) this.#resolve(name, before, 'no longer seen');
     for (const [name, finding] of present) {
       const verdict = this.#policy.judge(finding, ruleOfKey(finding.key), this.#now.ns);
       this.#resume(name, finding, present);
       if (verdict.outcome === 'drop') this.#drop(name, verdict.reason);
       else {
-        if (this.#takeIn(name, finding, verdict)) goingOn.add(name);
+        this.#takeIn(name, finding, verdict);
         absent.delete(name);
       }
     }
-    for (const [name, before] of this.#book)
-      if (!goingOn.has(name) && !this.#isKept(name, before)) this.#resolve(name, before, 'no longer seen');
     forgetGone(this.#holds, (name) => present.has(name));
     return this.#transitions;
   }
@@ -123,45 +133,54 @@ class Round {
     return this.#transitions;
   }
 
-  /** Opens or updates; true while the incident is open. */
-  #takeIn(name: string, finding: Finding, verdict: Exclude<Verdict, { outcome: 'drop' }>): boolean {
+  /** Opens or updates. */
+  #takeIn(name: string, finding: Finding, verdict: Exclude<Verdict, { outcome: 'drop' }>): void {
     const before = this.#book.get(name);
     const { rule } = verdict;
     // The wait goes on while an incident is muted.
     const waits = !before && !lastsLongEnough(this.#holds, name, rule, this.#now);
     if (!before && verdict.outcome === 'mute') {
       suppress(this.#holds, name, verdict.reason);
-      return false;
+      return;
     }
     this.#holds.suppressed.delete(name);
-    if (waits) return false;
+    if (waits) return;
     this.#holds.pending.delete(name);
-    const after = before ? this.#updated(before, finding, rule) : this.#opened(name, finding, rule);
+    const again = before ? undefined : this.#recall(name, finding, rule);
+    const after = before ? this.#updated(name, before, finding, rule) : this.#opened(name, finding, rule, again);
     this.#book.set(name, after);
-    if (!before || before.severity !== after.severity)
-      this.#transitions.push({ before: before ?? this.#holds.ended.get(name), after });
-    this.#holds.ended.delete(name);
-    return true;
+    if (!before || before.severity !== after.severity) this.#transitions.push({ before: before ?? again, after });
+  }
+
+  /** The incident that opens again: one that a rule ended, or one of the same subject that ended a short while ago. */
+  #recall(name: string, { kind, key }: Finding, rule: AppliedRule): Incident | undefined {
+    const { ended, spent } = this.#holds;
+    const recent = takeRecent(this.#holds, subjectName(kind, key), rule.reopenWithin, this.#now);
+    const same = ended.get(name);
+    ended.delete(name);
+    if (!same && recent) spent.set(name, recent.cost.gpu_seconds);
+    return same ?? recent;
   }
 
   /** A finding that begins anew while an incident of its subject is kept firing carries that one on. */
   #resume(name: string, { kind, key }: Finding, present: ReadonlyMap<string, Finding>): void {
     const { absent } = this.#holds;
     if (absent.size === 0 || this.#book.has(name)) return;
-    const prefix = `${kind}|${key}|`;
+    const prefix = `${subjectName(kind, key)}|`;
     for (const held of absent.keys()) {
       const incident = this.#book.get(held);
       if (!incident || !held.startsWith(prefix) || present.has(held)) continue;
       this.#book.delete(held);
       absent.delete(held);
       this.#book.set(name, incident);
+      this.#holds.spent.set(name, incident.cost.gpu_seconds);
       return;
     }
   }
 
   #isKept(name: string, incident: Incident): boolean {
     const verdict = this.#policy.judge(incident, ruleOfName(name), this.#now.ns);
-    return verdict.outcome !== 'drop' && keepsFiring(this.#holds, name, verdict.rule, this.#now);
+    return verdict.outcome !== 'drop' && keepsFiring(this.#holds, name, incident, verdict.rule, this.#now);
   }
 
   #drop(name: string, reason: string): void {
@@ -181,6 +200,7 @@ class Round {
   #resolve(name: string, before: Incident, note: string): void {
     this.#book.delete(name);
     this.#holds.absent.delete(name);
+    this.#holds.spent.delete(name);
     const entry: TimelineEntry = { at: this.#at, step: this.#now.step, event: 'resolved', note };
     const after = {
       ...before,
@@ -188,35 +208,34 @@ class Round {
       resolved_at: this.#at,
       timeline: extended(before.timeline, entry),
     } as const;
+    keepRecent(this.#holds, subjectOfName(name), after, this.#now);
     this.#transitions.push({ before, after });
   }
 
-  #opened(name: string, finding: Finding, rule: AppliedRule): Incident {
+  #opened(name: string, finding: Finding, rule: AppliedRule, again: Incident | undefined): Incident {
     const severity = rule.severityOf(atStake(finding));
     const { step } = this.#now;
-    const ended = this.#holds.ended.get(name);
-    const entry: TimelineEntry = {
-      ...{ at: this.#at, step, event: ended ? 'reopened' : 'opened', note: `${severity}: ${finding.summary}` },
-    };
-    const incident = {
-      id: incidentId(finding),
-      kind: finding.kind,
-      ...factsOf(finding),
-      severity,
-      status: 'open',
-      onset_step: finding.onsetStep,
-      detected_step: ended?.detected_step ?? step,
-      last_step: step,
-      started_at: timestampOf(finding.onsetNs),
-      detected_at: ended?.detected_at ?? this.#at,
-      resolved_at: null,
-      timeline: ended ? extended(ended.timeline, entry) : [entry],
-    } as const;
+    const entry = { at: this.#at, step, event: 'opened', note: `${severity}: ${finding.summary}` } as const;
+    const state = { ...this.#factsOf(name, finding), severity, status: 'open', last_step: step } as const;
+    const incident = again
+      ? { ...reopened(again, entry), ...state, resolved_at: null }
+      : {
+          ...{ id: incidentId(finding), kind: finding.kind, ...state },
+          ...{ onset_step: finding.onsetStep, detected_step: step, started_at: timestampOf(finding.onsetNs) },
+          ...{ detected_at: this.#at, resolved_at: null, timeline: [entry] },
+        };
     return { ...incident, rule: rule.describe(incident) };
   }
 
-  #updated(before: Incident, finding: Finding, rule: AppliedRule): Incident {
-    const after = { ...before, ...factsOf(finding), last_step: this.#now.step };
+  #factsOf(name: string, finding: Finding) {
+    const { gpu_seconds } = finding.cost;
+    const spent = this.#holds.spent.get(name) ?? 0;
+    const cost = { ...finding.cost, gpu_seconds: Math.round((gpu_seconds + spent) * 1000) / 1000 };
+    return { ...factsOf(finding), cost: spent === 0 ? finding.cost : cost };
+  }
+
+  #updated(name: string, before: Incident, finding: Finding, rule: AppliedRule): Incident {
+    const after = { ...before, ...this.#factsOf(name, finding), last_step: this.#now.step };
     const severity = severityNow(before, finding, rule);
     if (severity === before.severity) return described(after, rule);
     const event = SEVERITIES.indexOf(severity) > SEVERITIES.indexOf(before.severity) ? 'escalated' : 'eased';
@@ -225,14 +244,23 @@ class Round {
   }
 }
 
-const nameOf = ({ kind, key, onsetStep }: Finding): string => `${kind}|${key}|${onsetStep}`;
+const subjectName = (kind: string, key: string): string => `${kind}|${key}`;
+const nameOf = ({ kind, key, onsetStep }: Finding): string => `${subjectName(kind, key)}|${onsetStep}`;
+const subjectOfName = (name: string): string => name.replace(/\|[^|]*$/, '');
+
+/** One incident goes on as itself, and counts how often it has come back. */
+function reopened(again: Incident, { at, step, note }: TimelineEntry): Incident {
+  const incident = { ...again, reopened: (again.reopened ?? 0) + 1 };
+  const held = isFlapping(incident) ? '; flaps: stays open until it has been quiet for long enough' : '';
+  const entry: TimelineEntry = { at, step, event: 'reopened', note: `${note}${held}` };
+  return { ...incident, timeline: extended(again.timeline, entry) };
+}
 
 /** Id of the rule whose expression found it; undefined where a detector did. */
 const ruleOfKey = (key: string): string | undefined =>
   key.startsWith(RULE_KEY) ? key.slice(RULE_KEY.length).split(',')[0] : undefined;
 
-const ruleOfName = (name: string): string | undefined =>
-  ruleOfKey(name.slice(name.indexOf('|') + 1).replace(/\|[^|]*$/, ''));
+const ruleOfName = (name: string): string | undefined => ruleOfKey(subjectOfName(name).slice(name.indexOf('|') + 1));
 
 /** Annotations change with what is measured; the commit stays the one that the incident was opened under. */
 function described(incident: Incident, rule: AppliedRule): Incident {

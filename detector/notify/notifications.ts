@@ -73,7 +73,6 @@ const level = (severity: Severity): number => SEVERITIES.indexOf(severity);
 /** Rising to one severity again, before the incident has reopened, has the same id and so is told once. */
 function notificationId(incident: Incident, receiver: string, event: NotificationEvent): string {
   const transition = event === 'escalated' ? `escalated:${incident.severity}` : event;
-  const reopened = incident.timeline.filter((entry) => entry.event === 'reopened').length;
-  const facts = JSON.stringify([incident.id, receiver, transition, reopened]);
+  const facts = JSON.stringify([incident.id, receiver, transition, incident.reopened ?? 0]);
   return createHash('sha256').update(facts).digest('hex').slice(0, 32);
 }

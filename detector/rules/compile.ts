@@ -58,6 +58,7 @@ export class RuleCompiler {
       severity: severityOf(body),
       hold: parseSpan(body.for),
       keepFiring: parseSpan(body.keep_firing_for),
+      reopenWithin: parseSpan(body.reopen_within),
       noData: body.noData,
       labels: new Map([
         ...this.#labelsOfGroup(group, path.slice(0, 2)),

@@ -3,6 +3,9 @@ export type Span = { readonly ms: number } | { readonly steps: number };
 
 export const NO_SPAN: Span = { ms: 0 };
 
+/** Alertmanager's default group_interval: what ends and comes back within it is not told there as two alerts either. */
+export const REOPEN_WITHIN = '5m';
+
 const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
 /** `90s`, `1h30m` (as Prometheus writes durations), `20 steps` or `0`. */
 export const SPAN_PATTERN = /^(?:\d{1,9} steps?|0|(?=\d)(?:\d+w)?(?:\d+d)?(?:\d+h)?(?:\d+m(?!s))?(?:\d+s)?(?:\d+ms)?)$/;

@@ -1,6 +1,6 @@
 import { type Incident, SEVERITIES, type Severity, severityOf } from '../../protocol/incident.js';
 import { DEFAULT_PARAMS, type DetectorParams } from '../detectors/params.js';
-import { NO_SPAN, type Span } from './duration.js';
+import { NO_SPAN, parseSpan, REOPEN_WITHIN, type Span } from './duration.js';
 import { globsMatch } from './globs.js';
 import { isExcepted, type Judged, type Rule, type SwitchedOff } from './rule.js';
 import { renderTemplate, type Template } from './template.js';
@@ -33,6 +33,7 @@ export interface AppliedRule {
   readonly revision: string;
   readonly hold: Span;
   readonly keepFiring: Span;
+  readonly reopenWithin: Span;
   readonly noData: 'keep' | 'resolve';
   severityOf(stepFraction: number): Severity;
   /** The rule as the incident carries it. */
@@ -49,6 +50,7 @@ export const BUILT_IN: JobPolicy = {
 
 const builtInRule = (kind: Judged['kind']): AppliedRule => ({
   ...{ id: kind, commit: null, revision: '', hold: NO_SPAN, keepFiring: NO_SPAN, noData: 'keep' },
+  reopenWithin: parseSpan(REOPEN_WITHIN),
   severityOf: (stepFraction) => severityOf(kind, stepFraction),
   describe: () => ({ id: kind, commit: null }),
 });
@@ -127,9 +129,9 @@ function pushTo<K>(lists: Map<K, Rule[]>, key: K, rule: Rule): void {
 }
 
 function appliedRule(rule: Rule, commit: string): AppliedRule {
-  const { id, revision, hold, keepFiring, noData, kind } = rule;
+  const { id, revision, hold, keepFiring, reopenWithin, noData, kind } = rule;
   return {
-    ...{ id, commit, revision, hold, keepFiring, noData },
+    ...{ id, commit, revision, hold, keepFiring, reopenWithin, noData },
     severityOf: (stepFraction) => (rule.status === 'experimental' ? 'info' : severityBy(rule, kind, stepFraction)),
     describe: (incident) => ({ id, commit, ...textsOf(rule, incident) }),
   };

@@ -32,6 +32,7 @@ export interface Rule {
   readonly severity: Severity | { readonly warning: number; readonly critical: number };
   readonly hold: Span;
   readonly keepFiring: Span;
+  readonly reopenWithin: Span;
   readonly noData: 'keep' | 'resolve';
   readonly labels: ReadonlyMap<string, Template>;
   readonly annotations: ReadonlyMap<string, Template>;

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { Cause, INCIDENT_KINDS, IncidentKind, Severity } from '../../protocol/incident.js';
 import { WINDOW_STEPS } from '../detectors/finding.js';
 import type { DetectorParams } from '../detectors/params.js';
-import { SPAN_PATTERN } from './duration.js';
+import { REOPEN_WITHIN, SPAN_PATTERN } from './duration.js';
 import { localClock } from './mute.js';
 import { PARAMS } from './param-schema.js';
 
@@ -19,7 +19,8 @@ export const Globs = z
     error: 'must be a glob or a list of globs; write "pretrain-*" or [a-*, "!a-test"]',
   })
   .meta({ description: 'Names with * and ?; one of a list must fit, and none that begins with !' });
-export const SpanText = z.string().regex(SPAN_PATTERN, 'is not a duration; write 30s, 1h30m or "20 steps"');
+export const NO_SPAN = 'is not a duration; write 0s, 30s, 1h30m or "20 steps"';
+const SpanText = z.string(NO_SPAN).regex(SPAN_PATTERN, NO_SPAN);
 const Fraction = z.number().min(0).max(1);
 const Time = z.iso.datetime({ offset: true, error: 'is not a time; write 2026-01-31T08:00:00Z' });
 const Until = z
@@ -115,6 +116,9 @@ const common = {
   for: SpanText.default('0').meta({ description: 'How long it must last before an incident opens' }),
   keep_firing_for: SpanText.default('0').meta({
     description: 'How long an incident stays open after it was last seen',
+  }),
+  reopen_within: SpanText.default(REOPEN_WITHIN).meta({
+    description: 'What begins anew on the same subject so soon after its incident ended carries that one on',
   }),
   noData: NoData,
   exceptions: z.array(Exception).default([]),

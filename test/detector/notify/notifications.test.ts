@@ -13,6 +13,7 @@ const reopened = (incident: Incident): Incident => ({
   ...incident,
   status: 'open',
   resolved_at: null,
+  reopened: (incident.reopened ?? 0) + 1,
   timeline: [...incident.timeline, { at: '2026-03-01T12:00:00Z', step: 500, event: 'reopened', note: '' }],
 });
 const told = (before: Incident | undefined, after: Incident) =>

@@ -158,6 +158,61 @@ describe('an incident under a rule', () => {
   });
 });
 
+describe('an incident whose finding comes back', () => {
+  const again = (onsetStep: number): Finding =>
+    finding({ onsetStep, onsetNs: START + BigInt(onsetStep) * 1_000_000_000n });
+  const events = ({ last }: Job): string[] => (last as Incident).timeline.map(({ step, event }) => `${step} ${event}`);
+
+  it('goes on as itself within `reopen_within`, five minutes by default, and counts it', () => {
+    const life = job('{id: a, kind: straggler}').steps(3, slow).steps(1);
+    const { id } = life.last as Incident;
+    life.gap(298).steps(1, again(302));
+    assert.deepEqual(events(life), ['0 opened', '3 resolved', '302 reopened']);
+    const { reopened, onset_step, detected_step, status, resolved_at, cost } = life.last as Incident;
+    assert.deepEqual([life.last?.id, reopened, status, resolved_at], [id, 1, 'open', null]);
+    assert.deepEqual([onset_step, detected_step], [5, 0], 'the first onset stays');
+    assert.equal(cost.gpu_seconds, 2, 'what it cost before is not forgotten');
+  });
+
+  it('is another one after that, on another subject, or where the rule says 0', () => {
+    const ids = (life: Job, ...findings: Finding[]): number => {
+      const first = life.steps(3, slow).steps(1).last?.id;
+      const second = life.gap(life === late ? 299 : 10).steps(1, ...findings).last;
+      assert.equal(second?.reopened, undefined);
+      return new Set([first, second?.id]).size;
+    };
+    const late = job('{id: a, kind: straggler}');
+    assert.equal(ids(late, again(303)), 2);
+    assert.equal(ids(job('{id: a, kind: straggler}'), finding({ key: 'ranks=3', onsetStep: 14 })), 2);
+    assert.equal(ids(job('{id: a, kind: straggler, reopen_within: 0s}'), again(14)), 2);
+  });
+
+  it('goes on without an end where the old finding ends in the step in which the new one begins', () => {
+    const life = job('{id: a, kind: straggler}').steps(3, slow).steps(1, again(3));
+    assert.deepEqual(events(life), ['0 opened', '3 resolved', '3 reopened']);
+    assert.equal(life.open, 1);
+    const kept = job('{id: a, kind: straggler, keep_firing_for: 5s}').steps(3, slow).steps(1, again(3));
+    assert.deepEqual([kept.open, kept.log], [1, [`0 ${OPENED}`]]);
+  });
+
+  it('flaps from its second reopening on: it then ends only once it has been quiet for `reopen_within`', () => {
+    const life = job('{id: a, kind: straggler, reopen_within: 20s}');
+    for (let i = 0; i < 5; i++) life.steps(1, again(10 * i)).steps(9);
+    assert.deepEqual(events(life), ['0 opened', '1 resolved', '10 reopened', '11 resolved', '20 reopened']);
+    assert.match(life.last?.timeline.at(-1)?.note as string, /flaps: stays open until/);
+    assert.equal(life.open, 1);
+    life.steps(12);
+    assert.equal(events(life).at(-1), '61 resolved');
+    assert.equal(life.last?.reopened, 2);
+  });
+
+  it('is not opened again by what opens in a mute window', () => {
+    const mute = 'mute: [{name: m, starts: "2026-06-01T12:00:05Z", ends: "2026-06-01T12:00:30Z"}]';
+    const life = job(`{id: a, kind: straggler, ${mute}}`).steps(3, slow).steps(5).steps(30, again(8));
+    assert.deepEqual(events(life), ['0 opened', '3 resolved', '30 reopened']);
+  });
+});
+
 describe('after a reload an incident', () => {
   const rule = '{id: a, kind: straggler, for: 5s}';
   const without = ruleSet(fileOf('{id: z, kind: comm_slow}'), 'c2');

@@ -104,7 +104,7 @@ const MISTAKES: [what: string, text: string, said: string[]][] = [
     'parameters of a kind without',
     fileOf('{id: a, kind: data_quality, params: {min_effect: 1}}'),
     [
-      `${at(37)} field "params" is not known; known are id, status, description, owner, runbook, match, for, keep_firing_for, noData, exceptions, mute, labels, annotations, kind`,
+      `${at(37)} field "params" is not known; known are id, status, description, owner, runbook, match, for, keep_firing_for, reopen_within, noData, exceptions, mute, labels, annotations, kind`,
     ],
   ],
   [
@@ -132,7 +132,7 @@ const MISTAKES: [what: string, text: string, said: string[]][] = [
   [
     'a duration that is none',
     fileOf('{id: a, kind: straggler, for: 30 sec}'),
-    [`${at(39)} "for" is not a duration; write 30s, 1h30m or "20 steps"`],
+    [`${at(39)} "for" is not a duration; write 0s, 30s, 1h30m or "20 steps"`],
   ],
   [
     'a number for a text',
@@ -153,7 +153,7 @@ const MISTAKES: [what: string, text: string, said: string[]][] = [
     'thresholds of a kind that only informs',
     fileOf('{id: a, kind: data_quality, severity: {warning: 0.3}}'),
     [
-      `${at(37)} field "severity" is not known; known are id, status, description, owner, runbook, match, for, keep_firing_for, noData, exceptions, mute, labels, annotations, kind`,
+      `${at(37)} field "severity" is not known; known are id, status, description, owner, runbook, match, for, keep_firing_for, reopen_within, noData, exceptions, mute, labels, annotations, kind`,
     ],
   ],
   [
