@@ -19,19 +19,40 @@ const STEPS = { training: 240, serving: 480 } as const;
 const LOAD_STEPS = { training: 2000, serving: 4000 } as const;
 const LOAD_STEP_SECONDS = { training: 8, serving: 0.05 } as const;
 
-/** All runs of a scoreboard: every scenario by cluster size, seed and strength. */
-export function casesOf(seeds: readonly number[], rankCounts: readonly number[]): SimulateOptions[] {
+/** A run of the scoreboard. */
+export interface CaseOptions extends SimulateOptions {
+  /** The detector is given a baseline of earlier healthy runs. */
+  readonly baseline?: true;
+}
+
+/** All runs of a scoreboard: every scenario by cluster size, seed and strength, some of them also with a baseline. */
+export function casesOf(seeds: readonly number[], rankCounts: readonly number[]): CaseOptions[] {
   return seeds.flatMap((seed) =>
     rankCounts.flatMap((ranks) =>
       Object.entries(SCENARIOS).flatMap(([name, scenario]) =>
-        strengthsOf(scenario).map((strength) => ({
-          ...{ scenario: name, ranks, seed, ...lengthOf(name, scenario) },
-          ...(strength !== undefined && { strength }),
-          ...(spansHosts(scenario) && { gpusPerHost: Math.min(8, Math.max(1, ranks / 4)) }),
-        })),
+        strengthsOf(scenario).flatMap((strength) => {
+          const options = {
+            ...{ scenario: name, ranks, seed, ...lengthOf(name, scenario) },
+            ...(strength !== undefined && { strength }),
+            ...(spansHosts(scenario) && { gpusPerHost: Math.min(8, Math.max(1, ranks / 4)) }),
+          };
+          return WITH_BASELINE.has(name) ? [options, { ...options, baseline: true as const }] : [options];
+        }),
       ),
     ),
   );
+}
+
+/** What is so from the first step on, and healthy runs in which nobody may say so. */
+const WITH_BASELINE: ReadonlySet<string> = new Set([
+  ...Object.keys(SCENARIOS).filter((name) => needsBaseline(name)),
+  ...['healthy', 'serving-healthy', 'serving-scheduled', 'lookalike-large-batches', 'lookalike-transfers-grow'],
+]);
+
+/** Only an expectation from outside of the run can see it. */
+export function needsBaseline(name: string): boolean {
+  const fault = SCENARIOS[name]?.fault;
+  return fault !== undefined && fault.kind !== 'stage_imbalance' && (fault.always ?? fault.restarts ?? false);
 }
 
 /** Whether a strength is a share of time or work, and so comparable between scenarios. */

@@ -3,9 +3,9 @@ import type { Outcome } from './score.js';
 
 /** Every miss, wrong subject and wrong incident, one line each; wrong incidents of one kind and run together. */
 export function failuresOf({ played, truths, wrong }: Outcome): string[] {
-  const { scenario, ranks, seed } = played.options;
+  const { scenario, ranks, seed, baseline } = played.options;
   const strength = truths[0] ? ` strength ${truths[0].truth.strength}` : '';
-  const head = `${scenario}${strength}, ${ranks} ranks, seed ${seed}`;
+  const head = `${scenario}${baseline ? ' with a baseline' : ''}${strength}, ${ranks} ranks, seed ${seed}`;
   const lines = truths.flatMap(({ truth, found, subjectRight, slowdown }) => {
     const what = `${truth.kind} of ${subjectText(truth.subject)}`;
     const slower = Number.isFinite(slowdown) ? ` (job ${(100 * slowdown).toFixed(1)} % slower)` : '';

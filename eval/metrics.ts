@@ -6,6 +6,10 @@ export const precision = (right: number, wrong: number): number => right / (righ
 /** Share of what is true that was said; NaN where nothing is true. */
 export const recall = (found: number, missed: number): number => found / (found + missed);
 
+/** Harmonic mean of recall and precision; 0 where nothing right was said. */
+export const f1 = ({ recall, precision }: { readonly recall: number; readonly precision: number }): number =>
+  recall > 0 && precision > 0 ? (2 * recall * precision) / (recall + precision) : 0;
+
 /** Median and maximum; NaN of nothing. */
 export function medianAndMax(values: readonly number[]): { median: number; max: number } {
   if (values.length === 0) return { median: Number.NaN, max: Number.NaN };

@@ -1,12 +1,14 @@
+import type { Baseline } from '../detector/baseline/baseline.js';
 import { PartitionPipeline } from '../detector/pipeline/partition-pipeline.js';
 import { type Incident, SEVERITIES } from '../protocol/incident.js';
 import type { PhaseBatch } from '../protocol/phase-batch.js';
-import { type SimulateOptions, simulate, simulateStream, type Truth, truth } from '../simulator/simulate.js';
+import { simulate, simulateStream, type Truth, truth } from '../simulator/simulate.js';
+import type { CaseOptions } from './cases.js';
 import { type Timeline, Timelines } from './timeline.js';
 
 /** A scenario as played: what was wrong, what the detector said, and what happened step by step. */
 export interface Played {
-  readonly options: SimulateOptions;
+  readonly options: CaseOptions;
   readonly truths: readonly Truth[];
   /** As they stood when they were opened, in that order, but with the worst severity that they came to. */
   readonly incidents: readonly Incident[];
@@ -32,8 +34,8 @@ interface Extent {
 }
 
 /** Plays one case through the detector. The same options give the same. */
-export function play(options: SimulateOptions, wantsTimelines: boolean): Played {
-  const pipeline = new PartitionPipeline();
+export function play({ baseline: _, ...options }: CaseOptions, wantsTimelines: boolean, baseline?: Baseline): Played {
+  const pipeline = new PartitionPipeline(undefined, baseline);
   const timelines = new Timelines();
   const extents = new Map<string, Extent>();
   const found = new Map<string, Incident>();
@@ -57,7 +59,7 @@ export function play(options: SimulateOptions, wantsTimelines: boolean): Played 
   for (const { after } of pipeline.flush()) take(after);
   const jobs = new Set([...extents.keys()].map((key) => key.split('\0')[0]));
   return {
-    options,
+    options: { ...options, ...(baseline && { baseline: true }) },
     truths: truth(options),
     incidents: [...found.values()],
     timelines: timelines.all(),
@@ -75,13 +77,14 @@ export function play(options: SimulateOptions, wantsTimelines: boolean): Played 
 const rank = ({ severity }: Incident): number => SEVERITIES.indexOf(severity);
 
 /** How long the case's jobs take without the fault: all that is random is drawn alike, so that only the fault differs. */
-export function timeWithoutFault(options: SimulateOptions): Played['timeFrom'] {
+export function timeWithoutFault({ baseline, ...options }: CaseOptions): Played['timeFrom'] {
   const extents = new Map<string, Extent>();
   for (const batch of simulate({ ...options, strength: NO_STRENGTH })) extend(extents, batch);
   return timeFrom(extents);
 }
 
-const NO_STRENGTH = 1e-9;
+/** Changes nothing. */
+export const NO_STRENGTH = 1e-9;
 
 const timeFrom =
   (extents: ReadonlyMap<string, Extent>): Played['timeFrom'] =>

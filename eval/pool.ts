@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import type { SimulateOptions } from '../simulator/simulate.js';
+import type { CaseOptions } from './cases.js';
 import type { Scores } from './scoreboard.js';
 
 /**
@@ -9,7 +9,7 @@ import type { Scores } from './scoreboard.js';
  * @param onScores as each portion is done
  */
 export async function runParallel(
-  cases: readonly SimulateOptions[],
+  cases: readonly CaseOptions[],
   threads: number,
   onScores: (scores: Scores) => void,
 ): Promise<Scores> {
@@ -34,10 +34,10 @@ export async function runParallel(
 }
 
 /** Cases that differ in strength only stay together: they share the run without the fault. */
-function portionsOf(cases: readonly SimulateOptions[]): SimulateOptions[][] {
-  const portions = new Map<string, SimulateOptions[]>();
+function portionsOf(cases: readonly CaseOptions[]): CaseOptions[][] {
+  const portions = new Map<string, CaseOptions[]>();
   for (const options of cases) {
-    const key = JSON.stringify({ ...options, strength: undefined });
+    const key = JSON.stringify({ ...options, strength: undefined, baseline: undefined });
     portions.set(key, [...(portions.get(key) ?? []), options]);
   }
   return [...portions.values()];

@@ -1,6 +1,7 @@
-import type { SimulateOptions } from '../simulator/simulate.js';
-import { isHealthyLoad } from './cases.js';
+import type { Baseline } from '../detector/baseline/baseline.js';
+import { type CaseOptions, isHealthyLoad, needsBaseline } from './cases.js';
 import { failuresOf } from './failures.js';
+import { learnBaseline } from './learn.js';
 import { sectionOf } from './markdown.js';
 import { GRACE_STEPS } from './match.js';
 import { type Played, play, timeWithoutFault } from './play.js';
@@ -8,6 +9,7 @@ import { METHODS } from './reference/all.js';
 import { judge, type Outcome } from './score.js';
 import { judgeMethod, type MethodOutcome } from './score-methods.js';
 import { confusionTable, kindTable, loadTable, methodTable, strengthTable } from './tables.js';
+import { targetTable } from './targets.js';
 
 export interface Scores {
   readonly outcomes: readonly Outcome[];
@@ -15,14 +17,15 @@ export interface Scores {
 }
 
 /** Plays cases one by one and judges the detector and the methods of others on each. */
-export function runCases(cases: readonly SimulateOptions[]): Scores {
+export async function runCases(cases: readonly CaseOptions[]): Promise<Scores> {
   const outcomes: Outcome[] = [];
   const methods: MethodOutcome[] = [];
   const twins = newTwins();
+  const baselines = newBaselines();
   for (const options of cases) {
-    // Healthy load is long: what the methods look at would not fit into memory.
-    const wants = !isHealthyLoad(options.scenario);
-    const played = play(options, wants);
+    // Healthy load is long: what the methods look at would not fit into memory. Others are asked once for each run.
+    const wants = !isHealthyLoad(options.scenario) && needsBaseline(options.scenario) === (options.baseline === true);
+    const played = play(options, wants, await baselines(options));
     const outcome = judge(played, twins(options, played));
     outcomes.push(outcome);
     if (wants) methods.push(...METHODS.flatMap((method) => judgeMethod(method, played) ?? []));
@@ -30,15 +33,28 @@ export function runCases(cases: readonly SimulateOptions[]): Scores {
   return { outcomes, methods };
 }
 
+/** Baselines of cases that want one; it serves all strengths, which follow each other. */
+function newBaselines(): (options: CaseOptions) => Promise<Baseline | undefined> {
+  let key = '';
+  let learnt: Baseline | undefined;
+  return async ({ baseline, strength, ...options }) => {
+    if (!baseline) return undefined;
+    const wanted = JSON.stringify(options);
+    if (key !== wanted) learnt = await learnBaseline(options);
+    key = wanted;
+    return learnt;
+  };
+}
+
 /** Healthy twins of cases; one serves all strengths, which follow each other. */
-function newTwins(): (options: SimulateOptions, played: Played) => Played['timeFrom'] | undefined {
+function newTwins(): (options: CaseOptions, played: Played) => Played['timeFrom'] | undefined {
   let key = '';
   let times: Played['timeFrom'] | undefined;
   return (options, { truths }) => {
     const [truth] = truths;
     // A hang has no strength, and no end.
     if (!truth || truth.kind === 'comm_hang') return undefined;
-    const wanted = JSON.stringify({ ...options, strength: undefined });
+    const wanted = JSON.stringify({ ...options, strength: undefined, baseline: undefined });
     if (key !== wanted) times = timeWithoutFault(options);
     key = wanted;
     return times;
@@ -48,6 +64,7 @@ function newTwins(): (options: SimulateOptions, played: Played) => Played['timeF
 /** The scoreboard's tables as Markdown: the same scores give the same text. */
 export function tablesText({ outcomes, methods }: Scores): string {
   return [
+    targetTable(outcomes, methods),
     kindTable(outcomes),
     strengthTable(outcomes),
     loadTable(outcomes),

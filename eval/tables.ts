@@ -1,7 +1,7 @@
 import { INCIDENT_KINDS, type Incident, type IncidentKind } from '../protocol/incident.js';
 import { SCENARIOS } from '../simulator/simulate.js';
-import { isGraded, isHealthyLoad, STRENGTHS } from './cases.js';
-import { confusion, medianAndMax, poissonUpper, precision, recall } from './metrics.js';
+import { type CaseOptions, isGraded, isHealthyLoad, needsBaseline, STRENGTHS } from './cases.js';
+import { confusion, f1, medianAndMax, poissonUpper, precision, recall } from './metrics.js';
 import { METHODS } from './reference/all.js';
 import type { Outcome, TruthOutcome } from './score.js';
 import type { MethodOutcome } from './score-methods.js';
@@ -15,27 +15,36 @@ export interface Table {
 }
 
 const STRONG = 0.2;
+/** Share of its time that a job must lose before anybody should be told: the cost gate of most detectors. */
+const COSTS = 0.02;
 
 export const loads = (outcomes: readonly Outcome[]): Outcome[] =>
   outcomes.filter(({ played }) => isHealthyLoad(played.options.scenario));
 const others = (outcomes: readonly Outcome[]): Outcome[] =>
   outcomes.filter(({ played }) => !isHealthyLoad(played.options.scenario));
+/** What was so from the first step on counts as seen with a baseline. */
+export const counted = (outcomes: readonly Outcome[]): Outcome[] =>
+  others(outcomes).filter(({ played: { options } }) => !needsBaseline(options.scenario) || options.baseline);
 
-const pages = ({ severity }: Incident): boolean => severity !== 'info';
+export const pages = ({ severity }: Incident): boolean => severity !== 'info';
 
 /** Strong faults: 20 % or more, or of the scenario's own strength where that is no share. */
-function isStrong({ options }: Outcome['played'], { truth }: TruthOutcome): boolean {
+export function isStrong({ options }: Outcome['played'], { truth }: TruthOutcome): boolean {
   const scenario = SCENARIOS[options.scenario];
   return !scenario || !isGraded(scenario) || truth.strength >= STRONG;
 }
 
+/** A hang has no end and no cost to compare. */
+export const isCostly = ({ slowdown }: TruthOutcome): boolean => !(slowdown < COSTS);
+
 export function kindTable(outcomes: readonly Outcome[]): Table {
-  const cases = others(outcomes);
+  const cases = counted(outcomes);
   const rows = INCIDENT_KINDS.map((kind) => {
     const all = cases.flatMap(({ played, truths }) =>
       truths.filter(({ truth }) => truth.kind === kind).map((each) => ({ ...each, strong: isStrong(played, each) })),
     );
     const strong = all.filter((each) => each.strong);
+    const costly = strong.filter(isCostly);
     const found = all.filter((each) => each.found);
     const wrong = cases.flatMap((each) => each.wrong.filter((incident) => incident.kind === kind));
     const paging = wrong.filter(pages);
@@ -43,34 +52,31 @@ export function kindTable(outcomes: readonly Outcome[]): Table {
     const seconds = medianAndMax(found.map(({ delaySeconds }) => delaySeconds));
     return [
       ...[kind, String(all.length), share(recall(found.length, all.length - found.length))],
-      share(
-        recall(
-          count(strong, ({ found }) => found !== undefined),
-          count(strong, ({ found }) => !found),
-        ),
-      ),
+      ...[strong, costly].flatMap((some) => [String(some.length), shareOf(some, ({ found }) => found !== undefined)]),
       ...[share(precision(found.length, wrong.length)), share(precision(found.length, paging.length))],
       ...[String(wrong.length), String(paging.length)],
-      share(
-        recall(
-          count(found, ({ subjectRight }) => subjectRight),
-          count(found, ({ subjectRight }) => !subjectRight),
-        ),
-      ),
-      share(
-        recall(
-          count(found, ({ causeRight }) => causeRight),
-          count(found, ({ causeRight }) => !causeRight),
-        ),
-      ),
+      shareOf(found, ({ subjectRight }) => subjectRight),
+      shareOf(found, ({ causeRight }) => causeRight),
       ...[`${number(steps.median)} / ${number(steps.max)}`, `${number(seconds.median)} / ${number(seconds.max)}`],
     ];
   });
   return {
     title: 'By kind',
-    note: 'Faults of all strengths, look-alikes and short healthy runs. Strong: 20 % or more, or the one strength of a scenario whose strength is no share of time. Wrong: incidents that are no truth, of any severity, and of those the ones that page (warning or higher).',
+    note: 'Faults of all strengths, look-alikes and short healthy runs. 20 %: strengths from there on, or the one strength of a scenario whose strength is no share of time. Costly: those of them that make the job at least 2 % slower; a fault of 20 % in a phase that takes 1 % of a step costs nobody anything, and nobody is told of it. From the first step on: seen with a baseline of earlier healthy runs. Wrong: incidents that are no truth, of any severity, and of those the ones that page (warning or higher).',
     columns: [
-      ...['kind', 'faults', 'recall', 'recall, strong', 'precision', 'precision, paging', 'wrong', 'wrong, paging'],
+      ...[
+        'kind',
+        'faults',
+        'recall',
+        'of 20 %',
+        'recall',
+        'costly',
+        'recall',
+        'precision',
+        'precision, paging',
+        'wrong',
+        'wrong, paging',
+      ],
       ...['subject right', 'cause right', 'delay, steps (median / max)', 'delay, s (median / max)'],
     ],
     rows,
@@ -80,9 +86,9 @@ export function kindTable(outcomes: readonly Outcome[]): Table {
 export function strengthTable(outcomes: readonly Outcome[]): Table {
   const columns = [...STRENGTHS.map((strength) => `${100 * strength} %`), "scenario's own"];
   const cases = others(outcomes).filter(({ truths }) => truths.length > 0);
-  const names = [...new Set(cases.map(({ played }) => played.options.scenario))];
+  const names = [...new Set(cases.map(({ played }) => nameOf(played.options)))];
   const rows = names.map((name) => {
-    const mine = cases.filter(({ played }) => played.options.scenario === name);
+    const mine = cases.filter(({ played }) => nameOf(played.options) === name);
     const cells = [...STRENGTHS, undefined].map((strength) => {
       const truths = mine.filter(({ played }) => played.options.strength === strength).flatMap((each) => each.truths);
       if (truths.length === 0) return '';
@@ -94,7 +100,8 @@ export function strengthTable(outcomes: readonly Outcome[]): Table {
       if (Number.isFinite(slower)) parts.push(`job ${slower.toFixed(1)} % slower`);
       return parts.join(', ');
     });
-    return [name, String(SCENARIOS[name]?.fault?.kind), String(SCENARIOS[name]?.fault?.strength), ...cells];
+    const fault = SCENARIOS[mine[0]?.played.options.scenario ?? '']?.fault;
+    return [name, String(fault?.kind), String(fault?.strength), ...cells];
   });
   return {
     title: 'By scenario and strength of the fault',
@@ -104,8 +111,10 @@ export function strengthTable(outcomes: readonly Outcome[]): Table {
   };
 }
 
+const nameOf = ({ scenario, baseline }: CaseOptions): string => `${scenario}${baseline ? ' (baseline)' : ''}`;
+
 export function confusionTable(outcomes: readonly Outcome[]): Table {
-  const pairs = others(outcomes).flatMap(({ played, truths, wrong, tolerated }): [string, string][] => {
+  const pairs = counted(outcomes).flatMap(({ played, truths, wrong, tolerated }): [string, string][] => {
     const row = truths[0]?.truth.kind ?? (SCENARIOS[played.options.scenario]?.lookalikeOf ? 'look-alike' : 'healthy');
     const said = [...truths.flatMap(({ found }) => (found ? [found] : [])), ...wrong, ...tolerated];
     const kinds = new Set(said.map(({ kind }) => kind));
@@ -156,11 +165,25 @@ export function loadTable(outcomes: readonly Outcome[]): Table {
   };
 }
 
-export function methodTable(outcomes: readonly Outcome[], methods: readonly MethodOutcome[]): Table {
-  const rows = METHODS.flatMap((method) => {
+/** A method of others and the detector on one kind, on the same streams. */
+export interface Comparison {
+  readonly method: string;
+  readonly kind: IncidentKind;
+  readonly faults: number;
+  readonly its: Rates;
+  readonly picket: Rates;
+}
+
+export interface Rates {
+  readonly recall: number;
+  readonly precision: number;
+}
+
+export function comparisonsOf(outcomes: readonly Outcome[], methods: readonly MethodOutcome[]): Comparison[] {
+  return METHODS.flatMap((method) => {
     const said = methods.filter((each) => each.method === method.name);
     const scenarios = new Set(said.map(({ scenario }) => scenario));
-    const ours = others(outcomes).filter(({ played }) => scenarios.has(played.options.scenario));
+    const ours = counted(outcomes).filter(({ played }) => scenarios.has(played.options.scenario));
     return method.claims.map((kind) => {
       const truths = said.flatMap((each) => each.truths.filter(({ truth }) => truth.kind === kind));
       const found = count(truths, (each) => each.found);
@@ -168,17 +191,36 @@ export function methodTable(outcomes: readonly Outcome[], methods: readonly Meth
       const mine = ours.flatMap((each) => each.truths.filter(({ truth }) => truth.kind === kind));
       const right = count(mine, namesRanks);
       const misnamed = count(mine, (each) => each.found !== undefined && !namesRanks(each));
-      return [
-        ...[method.name, kind, String(truths.length)],
-        ...[share(recall(found, truths.length - found)), share(recall(right, mine.length - right))],
-        ...[share(precision(found, wrong)), share(precision(right, misnamed + wrongOf(ours, kind)))],
-      ];
+      const its = { recall: recall(found, truths.length - found), precision: precision(found, wrong) };
+      const picket = {
+        recall: recall(right, mine.length - right),
+        precision: precision(right, misnamed + wrongOf(ours, kind)),
+      };
+      return { method: method.name, kind, faults: truths.length, its, picket };
     });
   });
+}
+
+export function methodTable(outcomes: readonly Outcome[], methods: readonly MethodOutcome[]): Table {
+  const rows = comparisonsOf(outcomes, methods).map(({ method, kind, faults, its, picket }) => [
+    ...[method, kind, String(faults)],
+    ...[share(its.recall), share(picket.recall), share(its.precision), share(picket.precision)],
+    ...[share(f1(its)), share(f1(picket))],
+  ]);
   return {
     title: 'What others do, on the same streams',
-    note: 'Each in its straightforward form, on the kinds that it can account for and the workloads that it is made for. Where a method cannot tell kinds apart it is right if any of them is true. A fault of some ranks is found only where those ranks are named, or none; this holds for Picket here too.',
-    columns: ['method', 'kind', 'faults', 'its recall', "Picket's recall", 'its precision', "Picket's precision"],
+    note: 'Each in its straightforward form, on the kinds that it can account for and the workloads that it is made for. Where a method cannot tell kinds apart it is right if any of them is true. A fault of some ranks is found only where those ranks are named, or none; this holds for Picket here too. F1 is the harmonic mean of recall and precision.',
+    columns: [
+      'method',
+      'kind',
+      'faults',
+      'its recall',
+      "Picket's recall",
+      'its precision',
+      "Picket's precision",
+      'its F1',
+      "Picket's F1",
+    ],
     rows,
   };
 }
@@ -189,6 +231,13 @@ const namesRanks = ({ truth, found, subjectRight }: TruthOutcome): boolean =>
 const wrongOf = (outcomes: readonly Outcome[], kind: IncidentKind): number =>
   outcomes.reduce((sum, { wrong }) => sum + count(wrong, (incident) => incident.kind === kind), 0);
 
-const count = <T>(values: readonly T[], is: (value: T) => boolean): number => values.filter(is).length;
-const share = (value: number): string => (Number.isNaN(value) ? '-' : value.toFixed(3));
-const number = (value: number): string => (Number.isFinite(value) ? String(Number(value.toPrecision(3))) : '-');
+export const count = <T>(values: readonly T[], is: (value: T) => boolean): number => values.filter(is).length;
+export const shareOf = <T>(values: readonly T[], is: (value: T) => boolean): string =>
+  share(
+    recall(
+      count(values, is),
+      count(values, (value) => !is(value)),
+    ),
+  );
+export const share = (value: number): string => (Number.isNaN(value) ? '-' : value.toFixed(3));
+export const number = (value: number): string => (Number.isFinite(value) ? String(Number(value.toPrecision(3))) : '-');

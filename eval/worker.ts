@@ -1,6 +1,6 @@
 import { parentPort } from 'node:worker_threads';
-import type { SimulateOptions } from '../simulator/simulate.js';
+import type { CaseOptions } from './cases.js';
 import { runCases } from './scoreboard.js';
 
 /** A thread that runs what it is sent: cases in, their scores out. */
-parentPort?.on('message', (cases: readonly SimulateOptions[]) => parentPort?.postMessage(runCases(cases)));
+parentPort?.on('message', async (cases: readonly CaseOptions[]) => parentPort?.postMessage(await runCases(cases)));

@@ -3,6 +3,7 @@ import type { CommGroup } from '../pipeline/collectives.js';
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
 import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
+import { LARGE_BYTES } from '../reference/transfer-past.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
 import type { DetectorParams } from './params.js';
@@ -11,9 +12,9 @@ import type { DetectorParams } from './params.js';
  * Transfers that are slow from the first step on, which only an expectation from outside of the run can see.
  *
  * Signature: collectives take more than 1.25 x what the fleet's baseline expects of the
- * same operation, size, number of ranks and hosts, beyond its 95 % line, in nearly all of the last steps. Where the larger
- * messages are the worse, bandwidth is missing: nvlink_stall within a host, comm_slow between hosts. Where all or only
- * the small ones suffer, a slow algorithm runs: tp_slow_path. Without a baseline nothing is said.
+ * same operation, size, number of ranks and hosts, beyond its 95 % line, in nearly all of the last steps. Between hosts
+ * that is comm_slow. Within one bandwidth is missing where the larger messages are the worse, or there are large ones
+ * only: nvlink_stall. Where all or only the small ones suffer, a slow algorithm runs: tp_slow_path. Without a baseline nothing is said.
  */
 export const expectedTransfers: Detector<ExpectedState> = {
   kind: 'tp_slow_path',
@@ -108,10 +109,10 @@ function floorOf(
 const ratiosBySize = ({ ratios }: GroupState): number[] => [...ratios].sort(([a], [b]) => a - b).map(([, r]) => r);
 
 function kindOf(group: GroupState): 'tp_slow_path' | 'comm_slow' | 'nvlink_stall' {
+  if (group.hosts > 1) return 'comm_slow';
   const bySize = ratiosBySize(group);
   const starved = bySize.length > 1 && (bySize.at(-1) as number) > STARVED * (bySize[0] as number);
-  if (!starved) return 'tp_slow_path';
-  return group.hosts > 1 ? 'comm_slow' : 'nvlink_stall';
+  return starved || Math.min(...group.ratios.keys()) >= LARGE_BYTES ? 'nvlink_stall' : 'tp_slow_path';
 }
 
 function found(name: string, group: GroupState, episode: SpellEpisode, topology: JobTopology): Finding {
@@ -120,6 +121,7 @@ function found(name: string, group: GroupState, episode: SpellEpisode, topology:
   const named = [...new Set(slots.map((slot) => topology.hosts[slot] as string))].filter((host) => host !== '');
   const kind = kindOf(group);
   const starved = kind !== 'tp_slow_path';
+  const sizes = [...ratios.keys()].sort((a, b) => a - b);
   return episodeFinding(kind, topology, episode, {
     key: `group=${name}`,
     subject: {
@@ -134,13 +136,13 @@ function found(name: string, group: GroupState, episode: SpellEpisode, topology:
     evidence: {
       transfer_us: nowUs,
       expected_us: expectedUs,
-      message_bytes: [...ratios.keys()].sort((a, b) => a - b),
+      message_bytes: sizes,
       times_expected: ratiosBySize(group).map((ratio) => rounded(ratio, 2)),
     },
     runnerUp: {
       kind: starved ? 'tp_slow_path' : 'nvlink_stall',
       why_not: starved
-        ? 'the larger the messages, the further they lie from what is expected: bandwidth is missing'
+        ? `${sizes.length > 1 ? 'the larger' : 'large'} messages lie far from what is expected: bandwidth is missing`
         : 'large messages are no further from what is expected than small ones: the algorithm, not the bandwidth',
     },
   });

@@ -3,7 +3,14 @@ import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
 import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
 import { lowerMedian } from '../reference/statistics.js';
-import { busBandwidth, learnTransfer, sizeKey, type TransferPast, usualTransfer } from '../reference/transfer-past.js';
+import {
+  busBandwidth,
+  LARGE_BYTES,
+  learnTransfer,
+  sizeKey,
+  type TransferPast,
+  usualTransfer,
+} from '../reference/transfer-past.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
 import type { DetectorParams } from './params.js';
@@ -44,8 +51,6 @@ const CLIFF = 0.5;
 const SLOWER = 1.5;
 const MIN_SHARE = 0.02;
 const RULE = { window: 12, quiet: 12 };
-/** From here on the bandwidth counts, below it the algorithm: one-shot kernels end at about half of it. */
-const LARGE_BYTES = 1 << 20;
 /** Groups to compare with: with fewer it cannot be said which is the odd one. */
 const MIN_OTHERS = 2;
 

@@ -15,6 +15,9 @@ export interface KnownTransfer {
   renewedAt: number;
 }
 
+/** Messages from here on need bandwidth, smaller ones a quick algorithm: one-shot kernels end at about half of it. */
+export const LARGE_BYTES = 1 << 20;
+
 const STEPS = 32;
 const KNOWN_AT = 8;
 const RENEW_EVERY = 4;

@@ -9,17 +9,18 @@ import { SCENARIOS } from '../../simulator/simulate.js';
 
 const straggler = { scenario: 'straggler', ranks: 8, steps: 120, seed: 4, strength: 0.5 };
 
-test('one small run gives the same scoreboard twice', () => {
-  const texts = [0, 1].map(() => {
-    const scores = runCases([straggler, { scenario: 'healthy', ranks: 8, steps: 60, seed: 4 }]);
+test('one small run gives the same scoreboard twice', async () => {
+  const text = async (): Promise<string> => {
+    const scores = await runCases([straggler, { scenario: 'healthy', ranks: 8, steps: 60, seed: 4 }]);
     return tablesText(scores) + failuresText(scores.outcomes);
-  });
+  };
+  const texts = [await text(), await text()];
   assert.equal(texts[0], texts[1]);
   assert.match(texts[0] as string, /^\| straggler \| 1 \| 1\.000 \|/m);
 });
 
-test('a plain straggler is found with its delay and its cost', () => {
-  const { outcomes } = runCases([straggler]);
+test('a plain straggler is found with its delay and its cost', async () => {
+  const { outcomes } = await runCases([straggler]);
   const [outcome] = outcomes;
   const [found] = outcome?.truths ?? [];
   assert.equal(found?.found?.kind, 'straggler');
@@ -62,7 +63,8 @@ test('the report has seeds of its own, and every case can be played', () => {
   for (const ranks of [8, 64, 256, 1024]) {
     const cases = casesOf([1], [ranks]);
     assert.deepEqual([...new Set(cases.map(({ scenario }) => scenario))], Object.keys(SCENARIOS));
-    for (const options of cases) assert.ok(planOf(options).jobs.length > 0);
+    for (const { baseline, ...options } of cases) assert.ok(planOf(options).jobs.length > 0);
+    assert.ok(cases.some(({ scenario, baseline }) => scenario === 'tp-slow-path' && baseline));
     const strengths = cases.filter(({ scenario }) => scenario === 'straggler').map(({ strength }) => strength);
     assert.deepEqual(strengths, [...STRENGTHS]);
   }
