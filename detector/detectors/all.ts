@@ -8,6 +8,7 @@ import { noCudaGraph } from './no-cuda-graph.js';
 import { pauseFrames } from './pause-frames.js';
 import { portFlap } from './port-flap.js';
 import { prefillBlocking } from './prefill-blocking.js';
+import { rotatingPauses } from './rotating-pauses.js';
 import { schedImbalance } from './sched-imbalance.js';
 import { slowHost } from './slow-host.js';
 import { slowTransfers } from './slow-transfers.js';
@@ -38,6 +39,7 @@ export const DETECTORS: readonly { readonly name: string; readonly detector: Det
   named('uneven-bandwidth', unevenBandwidth),
   named('slow-host', slowHost),
   named('straggler', straggler),
+  named('rotating-pauses', rotatingPauses),
   named('transient-stall', transientStall),
   named('step-drift', stepDrift),
 ];
@@ -71,12 +73,14 @@ export function explained(findings: readonly Finding[]): Finding[] {
   const unusable = findings.filter(({ kind }) => kind === 'data_quality');
   if (unusable.length > 0) return unusable;
   const drift = findings.some(({ kind }) => EXPLAIN_DRIFT.has(kind));
+  const late = findings.some(({ kind, cause }) => kind === 'straggler' && cause === 'host');
   const slowHosts = ranksOfSlowHost(findings);
   const slowGroups = new Set(
     findings.filter(({ key }) => /^group=[^|]*$/.test(key)).map(({ subject }) => subject.group),
   );
   return findings.filter(({ kind, key, cause, subject }) => {
     if (kind === 'step_drift') return !drift;
+    if (key === 'rotating') return !late;
     // A group that lies behind its own past or the fleet need not be compared with others as well.
     if (/^group=.*\|(groups|sizes)$/.test(key)) return !slowGroups.has(subject.group);
     const ofSlowHost = kind === 'straggler' && cause === 'host' && !key.startsWith('host=');

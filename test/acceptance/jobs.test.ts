@@ -107,3 +107,21 @@ describe('requests that wait on two of eight data-parallel ranks', () => {
     );
   });
 });
+
+it('a pause between steps on another rank each time is one stall of the job, though no phase has grown', () => {
+  const [ranks, pause, clean] = [8, 1450, 20];
+  const pauseBefore = (step: number, rank: number): number => (step > clean && (step - 1) % ranks === rank ? pause : 0);
+  const phases: TraceSpec['phases'] = (step, rank) => [
+    { phase: 'fwd', ms: 11_715 },
+    { phase: 'allreduce', ms: 3000 + (step > clean ? pause : 0) - pauseBefore(step, rank), group: 'dp' },
+    { phase: 'opt', ms: 2000 },
+  ];
+  const period = (step: number): number => 16_715 + (step > clean ? pause : 0);
+  const clockNs = (step: number, rank: number): number => 1e6 * pauseBefore(step, rank);
+  const { incidents } = judge(trace({ ranks, steps: 60, period, phases, clockNs, jitter: 0.001 }));
+  assert.deepEqual(
+    incidents.map(({ kind, cause, severity, subject }) => [kind, cause, severity, subject.ranks]),
+    [['transient_stall', 'host', 'info', []]],
+  );
+  assert.equal(incidents[0]?.evidence.ranks_that_paused, ranks);
+});
