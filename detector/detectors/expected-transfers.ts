@@ -11,10 +11,11 @@ import type { DetectorParams } from './params.js';
 /**
  * Transfers that are slow from the first step on, which only an expectation from outside of the run can see.
  *
- * Signature: collectives take more than 1.25 x what the fleet's baseline expects of the
- * same operation, size, number of ranks and hosts, beyond its 95 % line, in nearly all of the last steps. Between hosts
- * that is comm_slow. Within one bandwidth is missing where the larger messages are the worse, or there are large ones
- * only: nvlink_stall. Where all or only the small ones suffer, a slow algorithm runs: tp_slow_path. Without a baseline nothing is said.
+ * Signature: collectives take more than 1.25 x what the fleet's baseline expects of the same operation, size, number of
+ * ranks and hosts, beyond its 95 % line, in nearly all of the last steps. Between hosts that is comm_slow where there are
+ * large messages; small ones alone tell of latency, and not of a port's bandwidth. Within a host bandwidth is missing where
+ * the larger messages are the worse, or there are large ones only: nvlink_stall. Where all or only the small ones suffer, a
+ * slow algorithm runs: tp_slow_path. Without a baseline nothing is said.
  */
 export const expectedTransfers: Detector<ExpectedState> = {
   kind: 'tp_slow_path',
@@ -109,7 +110,7 @@ function floorOf(
 const ratiosBySize = ({ ratios }: GroupState): number[] => [...ratios].sort(([a], [b]) => a - b).map(([, r]) => r);
 
 function kindOf(group: GroupState): 'tp_slow_path' | 'comm_slow' | 'nvlink_stall' {
-  if (group.hosts > 1) return 'comm_slow';
+  if (group.hosts > 1) return Math.max(...group.ratios.keys()) >= LARGE_BYTES ? 'comm_slow' : 'tp_slow_path';
   const bySize = ratiosBySize(group);
   const starved = bySize.length > 1 && (bySize.at(-1) as number) > STARVED * (bySize[0] as number);
   return starved || Math.min(...group.ratios.keys()) >= LARGE_BYTES ? 'nvlink_stall' : 'tp_slow_path';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { judge, type Phase, type TraceSpec, trace } from '../support/trace.js';
+import { judge, type Phase, sampleAt, type TraceSpec, trace } from '../support/trace.js';
 
 /** Public reports from serving engines. */
 
@@ -114,6 +114,29 @@ describe('KV cache pressure', () => {
     );
     const [incident] = incidents.filter(({ kind }) => kind === 'kv_recompute');
     assert.deepEqual([incident?.severity, incident?.status], ['critical', 'open']);
+  });
+
+  it("tells what the engine's own metrics say of it, retractions since it began only", () => {
+    const spec = engine([
+      ...repeat(60, () => [decode({ ms: 1000, batch: 4, decode_tokens: 4 })]),
+      ...repeat(12, () => [
+        { phase: 'kv_recompute', ms: 6000, prefill_tokens: 2000, decode_tokens: 6 },
+        decode({ ms: 1000, batch: 6, decode_tokens: 6 }),
+      ]),
+    ]);
+    const retracted = { name: 'sglang:num_retracted_requests_total', host: 'node-a', cumulative: true };
+    const samples = [
+      ...[0, 30, 58].map((at) => sampleAt(at, { ...retracted, value: 41 })),
+      ...[90, 120].map((at) => sampleAt(at, { ...retracted, value: 43 })),
+      sampleAt(90, { name: 'sglang:token_usage', host: 'node-a', value: 0.92 }),
+    ];
+    const { incidents } = judge(trace({ ...spec, meta: { host: 'node-a' } }), samples);
+    assert.deepEqual(
+      incidents.map(({ kind, severity, subject }) => [kind, severity, subject.instance]),
+      [['kv_recompute', 'critical', 'node-a']],
+    );
+    const { kv_usage, preemptions } = incidents[0]?.evidence ?? {};
+    assert.deepEqual([kv_usage, preemptions], [0.92, 2]);
   });
 });
 

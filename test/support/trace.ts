@@ -1,3 +1,4 @@
+import type { Baseline } from '../../detector/baseline/baseline.js';
 import { PartitionPipeline } from '../../detector/pipeline/partition-pipeline.js';
 import type { Incident } from '../../protocol/incident.js';
 import { type JobMeta, newJobMeta } from '../../protocol/job-meta.js';
@@ -65,8 +66,8 @@ export const sampleAt = (seconds: number, facts: Omit<Sample, 'time_ns'>): Sampl
 });
 
 /** What the detector makes of messages, at the end of the stream; samples come when a collector would send them. */
-export function judge(batches: Iterable<PhaseBatch>, samples: readonly Sample[] = []): Judgement {
-  const pipeline = new PartitionPipeline();
+export function judge(batches: Iterable<PhaseBatch>, samples: readonly Sample[] = [], baseline?: Baseline): Judgement {
+  const pipeline = new PartitionPipeline(undefined, baseline);
   const found = new Map<string, Incident>();
   let offset = 0n;
   const waiting = samples.toSorted((a, b) => (a.time_ns < b.time_ns ? -1 : 1));
