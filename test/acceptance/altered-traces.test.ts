@@ -102,7 +102,7 @@ function apart({ meta, rows }: Host): Host[] {
 
 /** A row in fifty is lost, another one sent twice. */
 function unreliable({ meta, rows }: Host): Host[] {
-  const chance = mulberry32(9);
+  const chance = mulberry32(2);
   return [{ meta, rows: rows.flatMap((row) => [[], [row, row]][Math.floor(50 * chance())] ?? [row]) }];
 }
 
