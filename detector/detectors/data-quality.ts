@@ -26,6 +26,7 @@ const WORDS: Record<string, string> = {
   step_negative: 'rows with a negative step',
   negative_value: 'rows with a negative count',
   late: 'rows of steps that had closed',
+  other_clock: 'steps of ranks whose phases another clock timed than those of most: not compared with them',
   far_ahead: 'rows of a step so far ahead that nothing confirmed it',
 };
 

@@ -12,7 +12,7 @@ import {
 } from './serving-totals.js';
 import type { JobBatch, StepRows } from './step-rows.js';
 import type { BySlot, StepView } from './step-view.js';
-import { type JobTopology, TRAIT } from './topology.js';
+import { type JobTopology, slotsOfOtherClock, TRAIT } from './topology.js';
 
 /** Where each slot's last step ended on its own clock: what gaps between steps are measured from. Plain data. */
 export interface StepEnds {
@@ -24,7 +24,9 @@ export interface StepEnds {
 /** Decomposes a closed step into own work, gaps and collectives; `ends` moves on to this step. */
 export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds, live: readonly number[]): StepView {
   const totals = newTotals(topology.ranks.length);
+  const otherClock = slotsOfOtherClock(topology);
   rows.forEach((source, i, slot) => {
+    if (otherClock.size > 0 && otherClock.has(slot) && isTimedByClock(source, i)) return;
     addRow(totals, source, i, slot, topology, ends.base);
   });
   if (totals.hasWhole) dropParts(totals, topology);
@@ -34,6 +36,9 @@ export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds,
   return {
     step: rows.step,
     startNs: toBigInt(ends.base) + BigInt(totals.first),
+    otherClock: [...rows.starts.keys()]
+      .filter((slot) => otherClock.has(slot))
+      .map((slot) => topology.ranks[slot] as number),
     missing: live.filter((slot) => !rows.starts.has(slot)).map((slot) => topology.ranks[slot] as number),
     work,
     gap,
@@ -54,6 +59,10 @@ export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds,
     groups: groupsOf(totals.collectives, topology),
   };
 }
+
+/** Steps and host phases are the host's time on every rank. */
+const isTimedByClock = ({ batch: { columns } }: JobBatch, i: number): boolean =>
+  columns.kind[i] !== KIND.host && columns.kind[i] !== KIND.step;
 
 function byName(sums: readonly (BySlot | undefined)[], topology: JobTopology): Map<string, BySlot> {
   const named = new Map<string, BySlot>();

@@ -150,6 +150,8 @@ export class JobPipeline {
     this.assembler.reuse(rows);
     if (forgetIncomplete(view, views) && view.missing.length === 0) assembler.counts.partialSteps++;
     views.push(view);
+    const [odd] = view.otherClock;
+    if (odd !== undefined) this.countBad('other_clock', view.otherClock.length, `rank ${odd}`);
     if (views.length > WINDOW_STEPS) views.shift();
     const counters = this.#counters;
     advance(counters, view.startNs + BigInt(Math.round(stepTimeOf(view))));

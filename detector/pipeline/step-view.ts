@@ -40,6 +40,8 @@ export interface StepView {
   readonly startNs: bigint;
   /** Live ranks that sent nothing. */
   readonly missing: readonly number[];
+  /** Ranks whose phases another clock timed than those of most: they are left out of all below but steps and host work. */
+  readonly otherClock: readonly number[];
   readonly work: Readonly<Record<WorkClass, BySlot>>;
   /**
    * Time on the rank's own clock between its last phase of the step before and its first of this one that no host row

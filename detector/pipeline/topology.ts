@@ -15,6 +15,8 @@ export interface JobTopology {
   stages: number[];
   /** '' unknown. */
   gpus: string[];
+  /** slot -> which clock timed its GPU phases; '' unknown. */
+  clocks: ('gpu' | 'host' | '')[];
   /** Names of phases and groups, so that one number means one name for the whole job. */
   phaseNames: NameTable;
   groupNames: NameTable;
@@ -74,6 +76,7 @@ export const newTopology = (meta: JobMeta): JobTopology => ({
   hosts: [],
   stages: [],
   gpus: [],
+  clocks: [],
   phaseNames: newNameTable(),
   groupNames: newNameTable(),
   phaseTraits: [],
@@ -86,6 +89,7 @@ export function mergeMeta(topology: JobTopology, meta: JobMeta): void {
     topology.hosts[slot] = info.host ?? meta.host;
     topology.stages[slot] = info.stage ?? info.pp ?? -1;
     topology.gpus[slot] = info.gpu ?? '';
+    topology.clocks[slot] = info.clock ?? '';
   }
   Object.assign(topology.meta.groups, meta.groups);
 }
@@ -99,8 +103,16 @@ export function slotOf(topology: JobTopology, rank: number, host: string): numbe
     topology.hosts[slot] = host;
     topology.stages[slot] = -1;
     topology.gpus[slot] = '';
+    topology.clocks[slot] = '';
   }
   return slot;
+}
+
+/** Slots whose phases another clock timed than those of most: a host times the launch, which compares with nothing. */
+export function slotsOfOtherClock({ clocks }: JobTopology): ReadonlySet<number> {
+  const slotsOf = (clock: string): number[] => clocks.flatMap((known, slot) => (known === clock ? [slot] : []));
+  const [gpu, host] = [slotsOf('gpu'), slotsOf('host')];
+  return new Set(gpu.length === 0 || host.length === 0 ? [] : gpu.length >= host.length ? host : gpu);
 }
 
 export const inOneStage = (topology: JobTopology, slots: readonly number[]): boolean =>

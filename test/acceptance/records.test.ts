@@ -112,3 +112,28 @@ describe('rows delivered again and out of order after a rebalance', () => {
     assert.equal(incidents.length, 1);
   });
 });
+
+describe('one rank whose collectives were timed on the host, the others on the GPU', () => {
+  const phases: TraceSpec['phases'] = (_, rank) => [
+    { phase: 'fwd', ms: 30 },
+    { phase: 'reduce_scatter', ms: rank === 4 ? 0.005 : 41.057, group: 'dp', bytes: 2 ** 31 },
+  ];
+  const ranks = Array.from({ length: 8 }, (_, rank) => rank);
+  const clocks = (of: (rank: number) => 'gpu' | 'host') => ({
+    groups: { dp: ranks },
+    ranks: ranks.map((rank) => ({ rank, clock: of(rank) })),
+  });
+  const judged = (of: (rank: number) => 'gpu' | 'host') =>
+    judge(trace({ ranks: 8, steps: 80, period: 80, phases, meta: clocks(of) }));
+
+  it('is not compared and told as such', () => {
+    const { incidents, quality } = judged((rank) => (rank === 4 ? 'host' : 'gpu'));
+    assert.deepEqual(incidents, []);
+    assert.deepEqual(reasons(quality), { other_clock: 80 });
+    assert.equal(quality[0]?.evidence.first, 'rank 4');
+  });
+
+  it('is like the others where the host timed them all', () => {
+    assert.deepEqual(judged(() => 'host').quality, []);
+  });
+});

@@ -56,6 +56,14 @@ describe('splitting collectives into transfer and wait', () => {
     assert.deepEqual(group && [...lateness(group)], [100, -100]);
   });
 
+  it("leaves out a rank that another clock timed: its launch would be everybody's transfer", () => {
+    const ranks = [0, 1, 2].map((rank) => ({ rank, clock: rank === 2 ? ('host' as const) : ('gpu' as const) }));
+    const rows = [reduce(0, 1, 41_057), reduce(1, 1, 41_060), reduce(2, 1, 5)];
+    const { groups, otherClock } = view(rows, newJobMeta('job', { ranks }));
+    assert.deepEqual([groups.map(({ slots }) => slots), groups[0]?.transfer, otherClock], [[[0, 1]], 41_057, [2]]);
+    assert.equal(view(rows).groups[0]?.transfer, 5);
+  });
+
   it('uses the transfer that the collector knew of summed rows', () => {
     const [group] = view([reduce(0, -1, 700, { transfer_ns: 500 }), reduce(1, -1, 900, { transfer_ns: 500 })]).groups;
     assert.equal(group?.transfer, 500);
