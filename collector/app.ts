@@ -19,6 +19,7 @@ import { type CollectorMetrics, createMetrics } from './metrics.js';
 import { Outbox } from './outbox.js';
 import type { RunBook } from './run-book.js';
 import { readRunBook, writeRunBook } from './run-book-file.js';
+import { Sampler } from './sampler/sampler.js';
 import { Spool } from './spool.js';
 
 export interface CollectorAppDeps {
@@ -91,7 +92,30 @@ async function open(deps: CollectorAppDeps, onClose: (name: string, closer: () =
   const beats = setInterval(() => void sendHeartbeat(deps, parts, false), config.heartbeat_seconds * 1000);
   onClose('heartbeats', () => clearInterval(beats));
   void sendHeartbeat(deps, parts, false);
+  if (config.sink.kind !== 'files') {
+    const sampler = samplerOf(deps, parts);
+    sampler.start();
+    onClose('sampler', () => sampler.close());
+  }
   return urlOf(server);
+}
+
+/** Past the spool, as heartbeats: the next reading holds what a lost one did. */
+function samplerOf({ config, host, log }: CollectorAppDeps, { collector, sink, metrics }: Parts): Sampler {
+  const failing = new Set<string>();
+  return new Sampler({
+    config: config.samples,
+    host,
+    jobs: () => collector.liveJobs,
+    now: Date.now,
+    send: (messages) => sink.send(messages),
+    onSent: (samples) => metrics.samplesSent.inc(samples),
+    onFailed: (source, what, error) => {
+      metrics.sampleFailed(source);
+      if (!failing.has(what)) log.warn({ source, what, error: error.message }, 'no samples from here; told once');
+      failing.add(what);
+    },
+  });
 }
 
 interface Parts {
@@ -236,7 +260,7 @@ class SegmentFolder {
 function sinkOf({ sink, partitions }: CollectorConfig, log: Logger): Sink {
   if (sink.kind === 'files') return new FileSink(sink.dir, sink.max_bytes, Date.now);
   const options = busOptionsOf(sink, (level, message) => log[level]({ part: 'bus' }, message));
-  const topics = [TOPICS.phases, TOPICS.collectors].map((topic) => ({ topic, partitions }));
+  const topics = [TOPICS.phases, TOPICS.samples, TOPICS.collectors].map((topic) => ({ topic, partitions }));
   // The outbox tries again by itself, and writes to disk meanwhile.
   return new BusSink(sink.kind, () => openBus(options.kind === 'kafka' ? { ...options, retries: 2 } : options), topics);
 }

@@ -105,6 +105,11 @@ export class Collector {
     return more;
   }
 
+  /** Jobs whose engines live on this host. */
+  get liveJobs(): string[] {
+    return [...new Set([...this.#readers.values()].map(({ opened }) => opened.identity.job))];
+  }
+
   /** What the heartbeat says of segments and jobs; the rest is the caller's. */
   heartbeat(nowMs: number): Pick<CollectorHeartbeat, 'jobs' | 'records' | 'phases_dropped' | 'clock_error_ns'> {
     this.#ended = this.#ended.filter(({ atMs }) => nowMs - atMs < ENDINGS_MS);

@@ -48,6 +48,18 @@ export const CollectorConfig = z.strictObject({
     .min(1)
     .max(2 ** 26)
     .default(2 ** 18),
+  /** Counters of NICs, GPUs and engines, which corroborate what rows show. Not sent into files. */
+  samples: z
+    .strictObject({
+      interval_seconds: z.number().min(1).max(300).default(10),
+      /** Where the kernel shows its devices; of the host, where this runs in a container. */
+      sysfs: z.string().min(1).default('/sys'),
+      /** The program, for pause frames; without it there are none. */
+      ethtool: z.string().min(1).optional(),
+      /** Metrics of engines and exporters on this host. */
+      scrape: z.array(z.url({ protocol: /^https?$/ })).default([]),
+    })
+    .prefault({}),
   http: z
     .strictObject({
       host: z.string().default('0.0.0.0'),

@@ -1,6 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { DROP_REASONS, type DropReason } from './drops.js';
 import { PhaseDurations } from './phase-durations.js';
+import { SAMPLE_SOURCES, type SampleSource } from './sampler/sampler.js';
 
 /*
  * Labels hold only what is bounded: constants of the code, words of the vocabulary, local ranks of this host. Never a job,
@@ -68,7 +69,11 @@ function readingMetrics(registry: Registry) {
 function sendingMetrics(registry: Registry) {
   const lost = counter(registry, 'rows_lost_total', 'Rows that could not be sent.', ['reason']);
   for (const reason of ['too_large', 'spool_full', 'spool_failed'] as const) lost.inc({ reason }, 0);
+  const failures = counter(registry, 'sample_failures_total', 'Sources of samples that failed once.', ['source']);
+  for (const source of SAMPLE_SOURCES) failures.inc({ source }, 0);
   return {
+    samplesSent: counter(registry, 'samples_sent_total', 'Samples of counters that the sink has.'),
+    sampleFailed: (source: SampleSource): void => failures.inc({ source }),
     rowsSent: counter(registry, 'rows_sent_total', 'Rows that the sink has.'),
     messagesSent: counter(registry, 'messages_sent_total', 'Messages that the sink has.'),
     rowsLost: (reason: 'too_large' | 'spool_full' | 'spool_failed', rows: number): void => lost.inc({ reason }, rows),

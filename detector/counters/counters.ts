@@ -1,5 +1,5 @@
 import type { SampleRow } from '../../protocol/sample.js';
-import { meaningOf, type Role } from './roles.js';
+import { meaningOf, type Role } from '../../protocol/sample-meaning.js';
 
 /**
  * What the counters and events of a job's hosts have said. Counters are totals since somebody's boot, so that only what

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
@@ -14,6 +16,18 @@ async function until<T>(ask: () => Promise<T | undefined>): Promise<T> {
     if (performance.now() > end) throw new Error('waited in vain');
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
+}
+
+/** Holds the lock of a segment's writer, as an engine that lives, until what it resolves with is called. */
+async function holdWriterLock(path: string): Promise<() => void> {
+  const program = `import fcntl, struct, sys
+file = open(sys.argv[1], 'r+b')
+fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 1, 0))
+print('held', flush=True)
+sys.stdin.read()`;
+  const child = spawn('python3', ['-c', program, path], { stdio: ['pipe', 'pipe', 'inherit'] });
+  await once(child.stdout, 'data');
+  return () => void child.kill();
 }
 
 describe('picket collector', needsAddon, () => {
@@ -48,6 +62,28 @@ describe('picket collector', needsAddon, () => {
     assert.equal((await get('/readyz')).status, 200);
     const { traceEvents } = (await (await get('/trace?seconds=60')).json()) as { traceEvents: { name: string }[] };
     assert.ok(traceEvents.some(({ name }) => name === 'mlp'));
+    await collector.stop();
+  });
+
+  it('sends what the counters of its host say for as long as an engine lives', async () => {
+    const dir = folder();
+    const [segments, sysfs] = [join(dir, 'segments'), join(dir, 'sys')];
+    const counters = join(sysfs, 'class/infiniband/mlx5_0/ports/1/counters');
+    for (const path of [segments, counters]) mkdirSync(path, { recursive: true });
+    writeFileSync(join(counters, 'link_downed'), '3\n');
+    const sink = { kind: 'embedded', dir: join(dir, 'log') };
+    const samples = { sysfs, interval_seconds: 1 };
+    const collector = new CollectorProcess(dir, { segments_dir: segments, sink, samples, heartbeat_seconds: 0.2 });
+    after(() => collector.stop('SIGKILL'));
+    const times = { createdMonotonicNs: M0, createdRealtimeNs: BigInt(Date.now()) * 1_000_000n };
+    const segment = new SegmentFile(segments, { attributes: { job: 'j', rank: 0 }, ...times });
+    after(await holdWriterLock(segment.path));
+    assert.ok(await collector.start());
+    await until(async () => {
+      const text = await (await fetch(`${collector.url}/metrics`)).text();
+      return /^picket_collector_samples_sent_total [1-9]/m.test(text) ? text : undefined;
+    });
+    segment.close();
     await collector.stop();
   });
 

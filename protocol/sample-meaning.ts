@@ -1,4 +1,4 @@
-import type { SampleRow } from '../../protocol/sample.js';
+import type { SampleRow } from './sample.js';
 
 /** What a sample says, whoever measured it and whatever they call it. */
 export type Role =
