@@ -29,5 +29,5 @@ export function forgetIncomplete(view: StepView, past: readonly StepView[]): boo
 
 function isMostlyThere(steps: readonly StepView[], phase: string, slot: number): boolean {
   const known = steps.filter(({ phases }) => (phases.get(phase)?.[slot] ?? 0) > 0).length;
-  return known > 0 && known >= MOSTLY * steps.length;
+  return known > 1 && known >= MOSTLY * steps.length;
 }
