@@ -1,10 +1,8 @@
-import { octaveMs } from './retry.js';
+import { octaveMs, type RetryPolicy } from './retry.js';
 
 /** Failures in a row after which a receiver is left alone for a while. */
 const OPENS_AFTER = 5;
-/** Between two looks at a receiver that is down. */
-const FIRST_MS = 5_000;
-/** A receiver that is well again hears of it within this time, or twice it. */
+/** A receiver that is well again is told of what waits within twice this time. */
 const LONGEST_MS = 150_000;
 
 /**
@@ -14,9 +12,11 @@ const LONGEST_MS = 150_000;
 export class CircuitBreaker {
   #failures = 0;
   #untilMs = 0;
+  readonly #policy: RetryPolicy;
   readonly #random: () => number;
 
-  constructor(random: () => number) {
+  constructor(retry: RetryPolicy, random: () => number) {
+    this.#policy = { baseMs: retry.baseMs, maxMs: Math.min(retry.maxMs, LONGEST_MS) };
     this.#random = random;
   }
 
@@ -35,10 +35,7 @@ export class CircuitBreaker {
 
   failed(nowMs: number): void {
     this.#failures++;
-    if (this.open)
-      this.pause(
-        nowMs + octaveMs(this.#failures - OPENS_AFTER + 1, { baseMs: FIRST_MS, maxMs: LONGEST_MS }, this.#random()),
-      );
+    if (this.open) this.pause(nowMs + octaveMs(this.#failures - OPENS_AFTER + 1, this.#policy, this.#random()));
   }
 
   /** For a receiver that asked to be left alone until a time. */

@@ -28,12 +28,13 @@ export async function post(
 ): Promise<Reply> {
   const timeout = new AbortController();
   const stopTimer = clock.after(timeoutMs, () => timeout.abort());
+  const progress = { sent: false };
   try {
-    const { status, retryAfter } = await send(outgoing, guard, AbortSignal.any([timeout.signal, signal]));
+    const { status, retryAfter } = await send(outgoing, guard, progress, AbortSignal.any([timeout.signal, signal]));
     return { status, error: `HTTP ${status}`, retryAfterMs: parseRetryAfter(retryAfter ?? null, clock.now()) };
   } catch (error) {
     const problem = timeout.signal.aborted ? `no answer within ${timeoutMs} ms` : networkProblem(error);
-    return { status: undefined, error: problem };
+    return { status: undefined, error: problem, unanswered: progress.sent };
   } finally {
     stopTimer();
   }
@@ -44,7 +45,12 @@ interface Answer {
   readonly retryAfter: string | undefined;
 }
 
-function send({ url, headers, body }: Outgoing, guard: AddressGuard, signal: AbortSignal): Promise<Answer> {
+function send(
+  { url, headers, body }: Outgoing,
+  guard: AddressGuard,
+  progress: { sent: boolean },
+  signal: AbortSignal,
+): Promise<Answer> {
   const target = new URL(url);
   guard.checkLiteral(target.hostname);
   const request = target.protocol === 'https:' ? httpsRequest : httpRequest;
@@ -54,6 +60,9 @@ function send({ url, headers, body }: Outgoing, guard: AddressGuard, signal: Abo
       headers: { ...headers, 'content-length': Buffer.byteLength(body) },
     });
     sending.on('error', reject);
+    sending.on('finish', () => {
+      progress.sent = true;
+    });
     sending.on('response', (response) => {
       // The status says all: an answer however long is not read.
       response.on('error', () => undefined).destroy();

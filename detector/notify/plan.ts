@@ -22,6 +22,13 @@ export function planGroup(
 
 const NOTHING: Omit<GroupPlan, 'dueMs'> = { messages: [], held: [], superseded: [] };
 
+/** Changes of one incident. */
+interface News {
+  readonly changes: readonly PendingChange[];
+  /** Only what came of them is told. */
+  readonly whole: boolean;
+}
+
 class Planner {
   /** When the first of the times comes at which what is muted now may be told. */
   #unmutedMs = Number.POSITIVE_INFINITY;
@@ -42,7 +49,7 @@ class Planner {
     const readyMs = Math.max(first.createdMs + waitMs, (flushedMs ?? Number.NEGATIVE_INFINITY) + intervalMs);
     if (this.nowMs < readyMs) return { ...NOTHING, dueMs: readyMs };
     const current = pending.filter(({ superseded }) => !superseded);
-    const [held, news] = this.#sorted(current);
+    const { held, news } = this.#sorted(current);
     const messages = waitMs === 0 && intervalMs === 0 ? this.#oneByOne(news) : this.#together(news);
     const told = messages.length > 0 ? { ...NOTHING, messages, dueMs: this.#repeatAtMs(this.nowMs) } : this.#reminder();
     return {
@@ -52,17 +59,19 @@ class Planner {
     };
   }
 
-  /** Changes by incident: those that must wait, and those that may be told. What is over is told whoever asked for silence. */
-  #sorted(changes: readonly PendingChange[]): [held: PendingChange[][], news: PendingChange[][]] {
+  /** By incident: changes that must wait, and those that may be told. What is over is told whoever asked for silence. */
+  #sorted(changes: readonly PendingChange[]): { held: PendingChange[][]; news: News[] } {
     const byIncident = new Map<string, PendingChange[]>();
     for (const change of changes)
       byIncident.set(change.incident.id, [...(byIncident.get(change.incident.id) ?? []), change]);
-    const [held, news]: [PendingChange[][], PendingChange[][]] = [[], []];
+    const [held, news]: [PendingChange[][], News[]] = [[], []];
     for (const each of byIncident.values()) {
       const { event, incident } = each.at(-1) as PendingChange;
-      (event !== 'resolved' && this.#isMuted(incident) ? held : news).push(each);
+      const muted = this.#isMuted(incident);
+      if (muted && event !== 'resolved') held.push(each);
+      else news.push({ changes: each, whole: muted || each.some((change) => change.held) });
     }
-    return [held, news];
+    return { held, news };
   }
 
   #isMuted(incident: Incident): boolean {
@@ -71,25 +80,20 @@ class Planner {
     return untilMs !== undefined;
   }
 
-  /** A message for every change, in order; what had to wait is told as it is now. */
-  #oneByOne(news: readonly PendingChange[][]): PlannedMessage[] {
+  /** A message for every change, in order; of what had to wait, as it is now. */
+  #oneByOne(news: readonly News[]): PlannedMessage[] {
     return news
-      .flatMap((changes) => (changes.some(({ held }) => held) ? [changes] : changes.map((change) => [change])))
+      .flatMap(({ changes, whole }) => (whole ? [changes] : changes.map((change) => [change])))
       .sort((a, b) => (a[0] as PendingChange).seq - (b[0] as PendingChange).seq)
       .map((changes) => this.#message(changes));
   }
 
-  #together(news: readonly PendingChange[][]): PlannedMessage[] {
+  #together(news: readonly News[]): PlannedMessage[] {
     const messages: PlannedMessage[] = [];
-    for (let i = 0; i < news.length; i += MAX_ALERTS)
-      messages.push(
-        this.#message(
-          news
-            .slice(i, i + MAX_ALERTS)
-            .flat()
-            .sort((a, b) => a.seq - b.seq),
-        ),
-      );
+    for (let i = 0; i < news.length; i += MAX_ALERTS) {
+      const some = news.slice(i, i + MAX_ALERTS).flatMap(({ changes }) => changes);
+      messages.push(this.#message(some.sort((a, b) => a.seq - b.seq)));
+    }
     return messages;
   }
 

@@ -8,7 +8,7 @@ import { alertsRequest } from './formats/alertmanager.js';
 import { requestOf } from './formats/format.js';
 import { type Outgoing, post } from './http-post.js';
 import { type AlertMessage, alertMessage, alertOf } from './message.js';
-import { DEFAULT_RETRY, octaveMs, type Reply, type RetryPolicy, verdictOf } from './retry.js';
+import { DEFAULT_RETRY, mayHaveArrived, octaveMs, type Reply, type RetryPolicy, verdictOf } from './retry.js';
 import type { SenderDeps } from './sender.js';
 
 /** Requests of one receiver under way at a time. */
@@ -18,6 +18,7 @@ const GONE_MS = 3_600_000;
 /** The end of an alert is pushed to an Alertmanager again for so long: it may have been restarted between. */
 const RESEND_OVER_MS = 300_000;
 const RESEND_ALERTS = 500;
+const CUT_OFF = 'killed at its last attempt';
 
 /** Sends to one receiver. */
 export class ReceiverLoop {
@@ -40,8 +41,8 @@ export class ReceiverLoop {
     this.#deps = deps;
     this.#guard = new AddressGuard(receiver.allowAddresses, deps.resolve);
     this.#dispatcher = new Dispatcher(receiver.name, deps);
-    this.#breaker = new CircuitBreaker(deps.random);
     this.#retry = deps.retry ?? DEFAULT_RETRY;
+    this.#breaker = new CircuitBreaker(this.#retry, deps.random);
     this.#aborted = aborted;
     this.#resendAtMs = receiver.format === 'alertmanager' ? 0 : Number.POSITIVE_INFINITY;
   }
@@ -94,19 +95,26 @@ export class ReceiverLoop {
   }
 
   async #deliver(message: Message): Promise<void> {
-    const { externalUrl } = this.#deps;
+    const { externalUrl, outbox } = this.#deps;
     const { told, learned } = alertMessage(message, externalUrl, this.#receiver.sendResolved);
     if (told.alerts.length === 0) {
       this.#record(message, { state: 'void' }, learned, 'nothing to tell');
       return;
     }
+    if (message.attempts >= this.#receiver.maxAttempts) {
+      this.#record(message, { state: 'dead', error: CUT_OFF, arrived: true }, learned, CUT_OFF);
+      return;
+    }
+    outbox.beginAttempt(message.id);
     this.#hit('notify.before_send');
     const reply = await this.#post(told);
-    // Cut off by our own end: not the receiver's failure, so not an attempt.
-    if (reply.status === undefined && this.#aborted.aborted) return;
     this.#hit('notify.after_send');
-    const outcome = this.#judge(message, reply);
-    this.#record(message, outcome, outcome.state === 'delivered' ? learned : [], reply.error);
+    // Not the receiver's failure, but ours.
+    const cutOff = reply.status === undefined && this.#aborted.aborted;
+    const outcome = cutOff
+      ? ({ state: 'pending', arrived: mayHaveArrived(reply) } as const)
+      : this.#judge(message, reply);
+    this.#record(message, outcome, learned, reply.error);
   }
 
   #record(
@@ -119,6 +127,7 @@ export class ReceiverLoop {
     const { name } = this.#receiver;
     outbox.recordAttempt(message.id, outcome, learned);
     this.#hit('notify.after_ack');
+    if (outcome.state === 'pending') return;
     onAttempt?.(name, outcome.state);
     const incidents = message.entries.slice(0, 10).map(({ incident }) => incident.id);
     const facts = { receiver: name, message: message.id, incidents, attempt: message.attempts + 1, reply };
@@ -177,19 +186,21 @@ export class ReceiverLoop {
     }
   }
 
-  #judge({ attempts }: Message, { status, error, retryAfterMs }: Reply): AttemptOutcome {
+  #judge({ attempts }: Message, reply: Reply): AttemptOutcome {
+    const { status, error, retryAfterMs } = reply;
+    const arrived = mayHaveArrived(reply);
     const verdict = verdictOf(status);
     const now = this.#deps.clock.now();
     if (verdict !== 'retry') this.#circuit(() => this.#breaker.succeeded());
     if (verdict === 'delivered') return { state: 'delivered' };
     if (status === 410) this.#breaker.pause(now + GONE_MS);
     if (verdict === 'retry') this.#circuit(() => this.#breaker.failed(now));
-    if (verdict === 'reject' || attempts + 1 >= this.#receiver.maxAttempts) return { state: 'dead', error };
+    if (verdict === 'reject' || attempts + 1 >= this.#receiver.maxAttempts) return { state: 'dead', error, arrived };
     // Bounded, or one wrong header would silence a receiver for ever.
     const askedMs = status === 429 || status === 503 ? Math.min(retryAfterMs ?? 0, this.#retry.maxMs) : 0;
     this.#breaker.pause(now + askedMs);
     const delayMs = Math.max(askedMs, octaveMs(attempts + 1, this.#retry, this.#deps.random()));
-    return { state: 'failed', error, retryAtMs: Math.ceil(now + delayMs) };
+    return { state: 'failed', error, arrived, retryAtMs: Math.ceil(now + delayMs) };
   }
 
   #circuit(change: () => void): void {

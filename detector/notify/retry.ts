@@ -13,7 +13,13 @@ export interface Reply {
   readonly error: string;
   /** What the receiver asked for, in milliseconds from now. */
   readonly retryAfterMs?: number | undefined;
+  /** All was sent and no answer came: the receiver may have taken it all the same. */
+  readonly unanswered?: boolean;
 }
+
+/** Did an attempt perhaps reach its receiver, though it failed? A gateway answers so when what is behind it does not. */
+export const mayHaveArrived = ({ status, unanswered }: Reply): boolean =>
+  unanswered === true || status === 502 || status === 504;
 
 export type Verdict = 'delivered' | 'retry' | 'reject';
 

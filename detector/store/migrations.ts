@@ -96,6 +96,9 @@ export const MIGRATIONS: readonly Migration[] = [
         state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'failed', 'delivered', 'dead', 'void')),
         waiting INTEGER AS (state IN ('pending', 'failed')),
         attempts INTEGER NOT NULL DEFAULT 0,
+        -- begun: an attempt is under way; arrived: one that failed or was cut off may have arrived all the same.
+        begun INTEGER NOT NULL DEFAULT 0,
+        arrived INTEGER NOT NULL DEFAULT 0,
         due_ms INTEGER NOT NULL DEFAULT 0,
         created_ms INTEGER NOT NULL,
         changed_ms INTEGER NOT NULL,

@@ -101,7 +101,7 @@ export interface MessageEntry {
 export interface Message {
   readonly id: string;
   readonly receiver: string;
-  /** Attempts made so far. */
+  /** Attempts begun so far. */
   readonly attempts: number;
   readonly group: AlertGroup;
   /** It tells nothing new. */
@@ -113,12 +113,14 @@ export interface Message {
 
 export type AttemptOutcome =
   | { readonly state: 'delivered' }
+  /** Cut off by our own end: it counts as no attempt, though it may have arrived. */
+  | { readonly state: 'pending'; readonly arrived: boolean }
   /** Not sent: the receiver was never told of what it ends. */
   | { readonly state: 'void' }
-  /** To be tried again at `retryAtMs`, epoch milliseconds. */
-  | { readonly state: 'failed'; readonly error: string; readonly retryAtMs: number }
-  /** Given up. */
-  | { readonly state: 'dead'; readonly error: string };
+  /** To be tried again at `retryAtMs`, epoch milliseconds; it may have arrived all the same. */
+  | { readonly state: 'failed'; readonly error: string; readonly arrived: boolean; readonly retryAtMs: number }
+  /** Given up; it may have arrived all the same. */
+  | { readonly state: 'dead'; readonly error: string; readonly arrived: boolean };
 
 /** What a receiver knows after a message: the labels under which an incident fires; null: that it is over. */
 export interface Learned {
@@ -168,7 +170,12 @@ export interface Outbox {
   due(receiver: string, nowMs: number, limit: number): Message[];
   /** Epoch milliseconds at which the next message of a receiver is due; undefined: none waits. */
   nextDueMs(receiver: string): number | undefined;
-  /** @param learned what the receiver knows now; nothing after a failure */
+  /** Counts an attempt before it is made: however often the program is killed meanwhile, no more are made than were asked for. */
+  beginAttempt(id: string): void;
+  /**
+   * @param learned what the receiver knows once the message is delivered. Of one that is given up and may have arrived at some
+   * attempt it is taken to know what fires, so that it is told the end.
+   */
   recordAttempt(id: string, outcome: AttemptOutcome, learned: readonly Learned[]): void;
   /** What a receiver was told fires, or since `overSinceMs` that it is over. */
   told(receiver: string, overSinceMs: number): ToldNow[];

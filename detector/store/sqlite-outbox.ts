@@ -51,6 +51,10 @@ export class SqliteOutbox implements Outbox {
     return this.#file.run(() => this.#sql.nextDue.get(receiver) ?? undefined);
   }
 
+  beginAttempt(id: string): void {
+    this.#file.run(() => this.#sql.begin.run(id));
+  }
+
   recordAttempt(id: string, outcome: AttemptOutcome, learned: readonly Learned[]): void {
     this.#file.run(() => this.#record(id, outcome, learned));
   }
@@ -92,12 +96,14 @@ export class SqliteOutbox implements Outbox {
     const nowMs = this.#now();
     const error = 'error' in outcome ? outcome.error : null;
     const dueMs = outcome.state === 'failed' ? outcome.retryAtMs : 0;
-    const sent = outcome.state === 'void' ? 0 : 1;
-    const row = this.#sql.record.get({ id, state: outcome.state, sent, error, dueMs, nowMs });
-    if (!row) return;
+    const takenBack = outcome.state === 'pending' ? 1 : 0;
+    const arrived = 'arrived' in outcome && outcome.arrived ? 1 : 0;
+    const row = this.#sql.record.get({ id, state: outcome.state, takenBack, arrived, error, dueMs, nowMs });
+    if (!row || outcome.state === 'failed' || outcome.state === 'pending') return;
     for (const { incident, seq, labels } of learned)
-      if (labels === null) this.#sql.over.run(nowMs, row.receiver, incident);
-      else this.#sql.learn.run(row.receiver, incident, row.group_key, seq, JSON.stringify(labels));
+      if (labels !== null && (outcome.state !== 'dead' || row.arrived === 1))
+        this.#sql.learn.run(row.receiver, incident, row.group_key, seq, JSON.stringify(labels));
+      else if (labels === null && outcome.state !== 'dead') this.#sql.over.run(nowMs, row.receiver, incident);
   }
 
   #abandonAll(receivers: string): number {
@@ -173,10 +179,13 @@ function statementsOf({ db }: SqliteFile) {
       SELECT c.seq, c.event, c.incident_id, c.incident, t.labels AS told FROM changes c
       LEFT JOIN told t ON t.receiver = c.receiver AND t.incident_id = c.incident_id AND t.over_ms IS NULL
       WHERE c.seq IN (SELECT seq FROM changes WHERE message_seq = ? UNION SELECT value FROM json_each(?)) ORDER BY c.seq`),
-    record: db.prepare<unknown[], { receiver: string; group_key: string }>(`
+    // Still begun: a kill has cut off the attempt before.
+    begin: db.prepare(`
+      UPDATE messages SET arrived = max(arrived, begun), begun = 1, attempts = attempts + 1 WHERE id = ? AND waiting`),
+    record: db.prepare<unknown[], { receiver: string; group_key: string; arrived: 0 | 1 }>(`
       UPDATE messages
-      SET state = @state, attempts = attempts + @sent, error = @error, due_ms = @dueMs, changed_ms = @nowMs
-      WHERE id = @id AND waiting RETURNING receiver, group_key`),
+      SET state = @state, attempts = attempts - @takenBack, begun = 0, arrived = max(arrived, @arrived), error = @error, due_ms = @dueMs, changed_ms = @nowMs
+      WHERE id = @id AND waiting RETURNING receiver, group_key, arrived`),
     learn: db.prepare(`
       INSERT INTO told (receiver, incident_id, group_key, change_seq, labels) VALUES (?, ?, ?, ?, ?)
       ON CONFLICT DO UPDATE SET

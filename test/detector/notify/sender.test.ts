@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
 import { Webhook } from 'standardwebhooks';
-import type { Receiver } from '../../../detector/notify/config.js';
+import { type Receiver, ReceiverConfig, resolveReceiver } from '../../../detector/notify/config.js';
 import { notificationsFor } from '../../../detector/notify/notifications.js';
 import { routesOf } from '../../../detector/notify/route.js';
 import { Sender, type SenderDeps } from '../../../detector/notify/sender.js';
@@ -68,11 +68,12 @@ test('a change is told once, signed, with the configured headers', async (t) => 
 test('an unavailable receiver hears of it later under the same id, in a newly signed attempt', async (t) => {
   const hook = await startHook(t, (request) => ({ status: request < 2 ? 503 : 204 }));
   const receivers = [receiverOf('ops', hook, { secrets: [SECRET] })];
-  const { store, sender, clock } = setUp(t, receivers);
+  let failures = 0;
+  const { store, sender, clock } = setUp(t, receivers, { onAttempt: () => failures++ });
   change(store, receivers, undefined, newIncident('a'));
   sender.start();
   for (let attempt = 1; attempt <= 2; attempt++) {
-    await until(() => store.outbox.due('ops', Number.MAX_SAFE_INTEGER, 1)[0]?.attempts === attempt, 'the attempt');
+    await until(() => failures === attempt, 'the attempt');
     await setImmediate();
     clock.advanceTo(clock.next());
   }
@@ -236,4 +237,95 @@ test('a store that fails is asked again with growing patience, and nothing is lo
   assert.deepEqual(waits, [5_000, 10_000, 20_000]);
   assert.equal(clock.now() - start, 35_000);
   assert.equal(new Set(ids(hook)).size, 1);
+});
+
+test('a receiver that is gone is left alone for an hour, and what came first is given up', async (t) => {
+  const hook = await startHook(t, (request) => ({ status: request === 0 ? 410 : 200 }));
+  const receivers = [receiverOf('ops', hook)];
+  const { store, sender, clock } = setUp(t, receivers);
+  change(store, receivers, undefined, newIncident('a'));
+  sender.start();
+  await until(() => store.outbox.counts().dead === 1, 'the refusal');
+  change(store, receivers, undefined, newIncident('b'));
+  sender.wake();
+  const start = clock.now();
+  clock.advanceTo(start + 3_599_999);
+  for (let i = 0; i < 10; i++) await setImmediate();
+  assert.equal(hook.requests.length, 1);
+  clock.advanceTo(start + 3_600_000);
+  await until(() => store.outbox.counts().delivered === 1, 'the next');
+  assert.equal(store.outbox.redrive({}), 1);
+  sender.wake();
+  await until(() => store.outbox.counts().delivered === 2, 'what was given up');
+  assert.equal(ids(hook)[0], ids(hook)[2], 'under its id');
+});
+
+test('an end is not told to whom the beginning could not be told', async (t) => {
+  const hook = await startHook(t, (request) => ({ status: request === 0 ? 400 : 200 }));
+  const receivers = [receiverOf('ops', hook)];
+  const { store, sender } = setUp(t, receivers);
+  const a = newIncident('a');
+  change(store, receivers, undefined, a);
+  sender.start();
+  await until(() => store.outbox.counts().dead === 1, 'the refusal');
+  change(store, receivers, a, resolved(a));
+  sender.wake();
+  await until(() => store.outbox.counts().void === 1, 'the end to be dropped');
+  assert.equal(hook.requests.length, 1);
+});
+
+test('secrets rotate while it sends: both sign, and a file that is gone for a moment stops nothing', async (t) => {
+  const hook = await startHook(t, OK);
+  const files: { secret: string | undefined } = { secret: `whsec_${SECRET.toString('base64')}` };
+  const sources = {
+    env: {},
+    readFile: () => {
+      if (files.secret === undefined) throw Object.assign(new Error('gone'), { code: 'ENOENT' });
+      return files.secret;
+    },
+  };
+  const config = ReceiverConfig.parse({ name: 'ops', url: hook.url, secret_file: 's', allow_addresses: ['127.0.0.1'] });
+  const receivers = [resolveReceiver(config, sources)];
+  const { store, sender, logged } = setUp(t, receivers);
+  sender.start();
+  const next = Buffer.alloc(24, 9);
+  const steps: [string | undefined, Buffer[]][] = [
+    [files.secret, [SECRET]],
+    [`whsec_${next.toString('base64')} ${files.secret}`, [next, SECRET]],
+    [undefined, [next, SECRET]],
+    [`whsec_${next.toString('base64')}`, [next]],
+  ];
+  for (const [i, [secret, signers]] of steps.entries()) {
+    files.secret = secret;
+    change(store, receivers, undefined, newIncident(`incident-${i}`));
+    sender.wake();
+    await until(() => store.outbox.counts().delivered === i + 1, 'the delivery');
+    const { headers, body } = hook.requests[i] as Hook['requests'][0];
+    assert.equal(String(headers['webhook-signature']).split(' ').length, signers.length);
+    for (const signer of signers)
+      new Webhook(`whsec_${signer.toString('base64')}`).verify(body, headers as Record<string, string>);
+  }
+  assert.doesNotMatch(logged.join(''), new RegExp(`${SECRET.toString('base64')}|${next.toString('base64')}`));
+});
+
+test('an end is told to whom the beginning was sent without an answer, and not to whom it never was', async (t) => {
+  const slow = await startHook(t, (request) => (request === 0 ? 'stall' : { status: 200 }));
+  const receivers = [
+    receiverOf('slow', slow, { maxAttempts: 1 }),
+    receiverOf('private', { url: 'http://10.0.0.1/' }, { maxAttempts: 1 }),
+  ];
+  const { store, sender, clock } = setUp(t, receivers);
+  const a = newIncident('a');
+  change(store, receivers, undefined, a);
+  sender.start();
+  await until(() => slow.requests.length === 1 && store.outbox.counts().dead === 1, 'the requests');
+  clock.advanceTo(clock.now() + 10_000);
+  await until(() => store.outbox.counts().dead === 2, 'both to be given up');
+  change(store, receivers, a, resolved(a));
+  sender.wake();
+  await until(() => store.outbox.counts().delivered === 1 && store.outbox.counts().void === 1, 'the end');
+  assert.deepEqual(
+    slow.requests.map(({ body }) => JSON.parse(body).status),
+    ['firing', 'resolved'],
+  );
 });

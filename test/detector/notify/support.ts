@@ -90,9 +90,9 @@ export const sending = (store: Store, receivers: readonly Receiver[], routes: re
   silences: { until: () => undefined },
 });
 
-/** Waits for a condition, for ten seconds of real time at most. */
-export async function until(condition: () => boolean, what: string): Promise<void> {
-  const deadline = performance.now() + 10_000;
+/** Waits for a condition, in real time. */
+export async function until(condition: () => boolean, what: string, withinMs = 10_000): Promise<void> {
+  const deadline = performance.now() + withinMs;
   while (!condition()) {
     if (performance.now() > deadline) throw new Error(`waited in vain for ${what}`);
     await setImmediate();

@@ -23,9 +23,13 @@ const send = (store: Store, ...notifications: NewNotification[]) => {
 };
 const due = (store: Store, nowMs: number, receiver = 'ops') =>
   store.outbox.due(receiver, nowMs, 10).map(({ id }) => id);
-const failed = (retryAtMs: number) => ({ state: 'failed', error: 'HTTP 503', retryAtMs }) as const;
-const fail = (store: Store, id: string, retryAtMs: number) => store.outbox.recordAttempt(id, failed(retryAtMs), []);
-const giveUp = (store: Store, id: string) => store.outbox.recordAttempt(id, { state: 'dead', error: 'HTTP 400' }, []);
+const failed = (retryAtMs: number) => ({ state: 'failed', error: 'HTTP 503', arrived: false, retryAtMs }) as const;
+const fail = (store: Store, id: string, retryAtMs: number) => {
+  store.outbox.beginAttempt(id);
+  store.outbox.recordAttempt(id, failed(retryAtMs), []);
+};
+const giveUp = (store: Store, id: string, ...learned: Learned[]) =>
+  store.outbox.recordAttempt(id, { state: 'dead', error: 'HTTP 400', arrived: false }, learned);
 const deliver = (store: Store, id: string, ...learned: Learned[]) =>
   store.outbox.recordAttempt(id, { state: 'delivered' }, learned);
 const counts = (store: Store, facts: object = {}) =>
@@ -198,4 +202,36 @@ test('what was given up and is over since is told to nobody; what was told since
     message?.entries.map(({ event, told }) => [event, told]),
     [['resolved', null]],
   );
+});
+
+test('what was given up without an answer may have arrived: its end is told, and what an end was not told stays', (t) => {
+  const { store } = temporaryStore(t);
+  const toldNext = () => store.outbox.due('ops', 1e9, 1)[0]?.entries.map(({ told }) => told);
+  for (const [id, arrived] of [
+    ['a', true],
+    ['b', false],
+  ] as const) {
+    const incident = newIncident(id);
+    const learned = { incident: id, seq: arrived ? 1 : 3, labels: LABELS };
+    send(store, newNotification(`${id}1`, incident), newNotification(`${id}2`, resolved(incident), 'resolved'));
+    store.outbox.recordAttempt(`${id}1`, { ...failed(1), arrived }, [learned]);
+    assert.deepEqual(toldNext(), [null], 'the same body at the next attempt');
+    giveUp(store, `${id}1`, learned);
+    assert.deepEqual(toldNext(), [arrived ? LABELS : null]);
+    giveUp(store, `${id}2`, { ...learned, labels: null });
+    assert.equal(store.outbox.told('ops', 0).length, 1, 'only the first is taken to fire');
+  }
+});
+
+test('an attempt counts once it is begun; one that a kill cut off may have arrived, one of our own end counts for nothing', (t) => {
+  const { store } = temporaryStore(t);
+  send(store, newNotification('a1', newIncident('a')));
+  const attempts = () => store.outbox.due('ops', 1e9, 1)[0]?.attempts;
+  store.outbox.beginAttempt('a1');
+  assert.equal(attempts(), 1);
+  store.outbox.beginAttempt('a1');
+  store.outbox.recordAttempt('a1', { state: 'pending', arrived: false }, []);
+  assert.equal(attempts(), 1);
+  giveUp(store, 'a1', { incident: 'a', seq: 1, labels: LABELS });
+  assert.equal(store.outbox.told('ops', 0).length, 1, 'the first attempt may have arrived');
 });
