@@ -125,6 +125,7 @@ async function open(
   const checkpointMs = config.checkpoint_seconds * 1000;
   const workers: WorkerDeps = {
     ...{ checkpointMs, store, producer, routes, metrics, log, now, onNotifications, failPoints },
+    storms: { ...config.storms, windowMs: config.storms.window_seconds * 1000 },
     ...{ rules: rules.manager, onSuppressed: (findings) => rules.metrics.suppressed.inc(findings) },
   };
   const consumer = await bus.consumer(config.group, [TOPICS.phases, TOPICS.samples]);

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { BusConfig } from '../bus/config.js';
 import { parseYamlConfig } from '../protocol/yaml-config.js';
+import { STORM_LIMITS } from './incidents/storms.js';
 import { ReceiverConfigs } from './notify/config.js';
 import { RouteConfig } from './notify/route.js';
 import { RulesConfig } from './rules/config.js';
@@ -37,6 +38,17 @@ export const DetectorConfig = z
     log_level: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
     /** Absent: the rules that come with Picket. */
     rules: RulesConfig.optional(),
+    /** So many incidents that open within the window are told as one: of what has something in common, and of all. */
+    storms: z
+      .strictObject({
+        incidents: z.int().min(2).default(STORM_LIMITS.incidents),
+        unrelated: z.int().min(2).default(STORM_LIMITS.unrelated),
+        window_seconds: z
+          .number()
+          .positive()
+          .default(STORM_LIMITS.windowMs / 1000),
+      })
+      .prefault({}),
     receivers: ReceiverConfigs.default([]),
     /** The first that fits an incident decides who hears of it; without any, every receiver hears of everything. */
     routes: z.array(RouteConfig).default([]),

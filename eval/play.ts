@@ -41,6 +41,7 @@ export function play({ baseline: _, ...options }: CaseOptions, wantsTimelines: b
   const found = new Map<string, Incident>();
   let offset = 0n;
   const take = (incident: Incident): void => {
+    if (incident.storm) return;
     const known = found.get(incident.id);
     if (!known) found.set(incident.id, incident);
     else if (rank(incident) > rank(known)) found.set(incident.id, { ...known, severity: incident.severity });

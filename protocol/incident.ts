@@ -124,6 +124,10 @@ export const Incident = z.object({
   }),
   /** How often it came back after it had ended; absent: never. */
   reopened: z.int().positive().optional(),
+  /** Id of the incident that stands for many which opened together, this one among them. */
+  part_of: z.string().optional(),
+  /** It stands for others: what they have in common ('' nothing but the time), and their ids. */
+  storm: z.object({ common: z.string(), members: z.array(z.string()) }).optional(),
   timeline: z.array(TimelineEntry),
 });
 export type Incident = z.infer<typeof Incident>;

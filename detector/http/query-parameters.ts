@@ -33,6 +33,7 @@ const IncidentQuery = z
     job: many(name),
     rank: many(integer(0, MAX_RANK)),
     rule: many(name),
+    part_of: name.optional(),
     since: time,
     until: time,
     cursor: z.string().max(1024).optional(),

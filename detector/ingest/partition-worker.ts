@@ -6,6 +6,7 @@ import { decodeSamples } from '../../protocol/sample-message.js';
 import { DEAD_LETTER_HEADERS, deadLetterTopic } from '../../protocol/topics.js';
 import type { FailPoints } from '../failpoints.js';
 import type { Transition } from '../incidents/incident-book.js';
+import type { StormLimits } from '../incidents/storms.js';
 import type { DetectorMetrics } from '../metrics.js';
 import { notificationsFor } from '../notify/notifications.js';
 import type { Route } from '../notify/route.js';
@@ -18,6 +19,7 @@ export interface WorkerDeps {
   readonly producer: Producer;
   readonly routes: readonly Route[];
   readonly rules: RulesInForce;
+  readonly storms?: StormLimits;
   /** Told how many more findings rules have dropped or muted. */
   readonly onSuppressed: (findings: number) => void;
   readonly metrics: DetectorMetrics;
@@ -53,7 +55,7 @@ export class PartitionWorker {
   constructor(partition: TopicPartition, deps: WorkerDeps) {
     this.#partition = partition;
     this.#deps = deps;
-    this.#pipeline = new PartitionPipeline(deps.rules);
+    this.#pipeline = new PartitionPipeline(deps.rules, undefined, deps.storms);
     this.#committedAtMs = deps.now();
     const { epoch, checkpoint } = deps.store.acquire(partition);
     this.#epoch = epoch;

@@ -24,7 +24,8 @@ export function notificationsFor(
   routes: readonly Route[],
 ): NewNotification[] {
   const event = eventOf(before, after);
-  if (!event) return [];
+  // Its storm is told instead; where it was told before the storm began, its end is told as well.
+  if (!event || (after.part_of !== undefined && event !== 'resolved')) return [];
   const taken = event === 'resolved' ? new Map<string, Route>() : routesTaken(after, routes);
   const receivers = new Map(routes.map(({ receiver }) => [receiver.name, receiver]));
   return [...receivers.values()]

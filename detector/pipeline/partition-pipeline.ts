@@ -7,11 +7,19 @@ import type { SampleRow } from '../../protocol/sample.js';
 import type { Baseline } from '../baseline/baseline.js';
 import { addSample, type Counters, newCounters, type SampleCounts } from '../counters/counters.js';
 import type { Transition } from '../incidents/incident-book.js';
+import {
+  followStorms,
+  newStormState,
+  STORM_LIMITS,
+  type StormLimits,
+  type StormState,
+  withStorm,
+} from '../incidents/storms.js';
 import { BUILT_IN_RULES, type RulesInForce } from '../rules/rules-in-force.js';
 import { JobPipeline, type JobState, newJobState } from './job-pipeline.js';
 
 /** Raised with every change of what a snapshot holds: an older one is not guessed at, its window is learnt anew. */
-const SNAPSHOT_VERSION = 4;
+const SNAPSHOT_VERSION = 5;
 
 interface Snapshot {
   version: number;
@@ -19,6 +27,7 @@ interface Snapshot {
   /** By job, whatever the run: a NIC does not start anew with it. */
   counters: Map<string, Counters>;
   nextSample: bigint | undefined;
+  storms: StormState;
 }
 
 /** Totals over all jobs since the snapshots began. */
@@ -46,8 +55,11 @@ export class PartitionPipeline {
   readonly #dropped = new Map<string, number>();
   readonly #rules: RulesInForce;
   readonly #baseline: Baseline | undefined;
+  #storms = newStormState();
+  readonly #stormLimits: StormLimits;
 
-  constructor(rules: RulesInForce = BUILT_IN_RULES, baseline?: Baseline) {
+  constructor(rules: RulesInForce = BUILT_IN_RULES, baseline?: Baseline, stormLimits: StormLimits = STORM_LIMITS) {
+    this.#stormLimits = stormLimits;
     this.#rules = rules;
     this.#baseline = baseline;
   }
@@ -60,7 +72,7 @@ export class PartitionPipeline {
     if (source.again) return [];
     for (const [reason, { count }] of checks.dropped)
       this.#dropped.set(reason, (this.#dropped.get(reason) ?? 0) + count);
-    return [...job.close()];
+    return this.#withStorms([...job.close()]);
   }
 
   /**
@@ -92,17 +104,22 @@ export class PartitionPipeline {
 
   /** Judges all that waits in the given jobs (default: all). */
   flush(jobs: Iterable<string> = this.#jobs.keys()): Transition[] {
-    return [...jobs].flatMap((name) => [...(this.#jobs.get(name)?.flush() ?? [])]);
+    return this.#withStorms([...jobs].flatMap((name) => [...(this.#jobs.get(name)?.flush() ?? [])]));
   }
 
   /** Judges what waits of jobs that have fallen silent, and resolves what their rules do not keep open without data. */
   silence(jobs: Iterable<string>): Transition[] {
-    return [...jobs].flatMap((name) => [...this.flush([name]), ...(this.#jobs.get(name)?.resolveSilent() ?? [])]);
+    const silent = [...jobs].flatMap((name) => this.#jobs.get(name) ?? []);
+    return this.#withStorms(silent.flatMap((job) => [...job.flush(), ...job.resolveSilent()]));
   }
 
   /** Judges all open incidents anew: the rules have changed. */
   revise(): Transition[] {
-    return [...this.#jobs.values()].flatMap((job) => job.revise());
+    return this.#withStorms([...this.#jobs.values()].flatMap((job) => job.revise()));
+  }
+
+  #withStorms(transitions: readonly Transition[]): Transition[] {
+    return followStorms(this.#storms, transitions, this.#stormLimits);
   }
 
   /** Rules whose expression had no value at any of its evaluations, and why it had none the last time. */
@@ -115,11 +132,13 @@ export class PartitionPipeline {
 
   /** Incidents that are not over. */
   openIncidents(): Incident[] {
-    return [...this.#jobs.values()].flatMap((job) => [
-      ...job.state.book.values(),
-      ...job.state.hangBook.values(),
-      ...job.state.qualityBook.values(),
+    const ofJobs = [...this.#jobs.values()].flatMap(({ state }) => [
+      ...state.book.values(),
+      ...state.hangBook.values(),
+      ...state.qualityBook.values(),
     ]);
+    const storms = [...this.#storms.storms.values()].map(({ incident }) => incident);
+    return [...ofJobs.map((incident) => withStorm(this.#storms, incident)), ...storms];
   }
 
   /** Offset of the oldest message with rows of a step that has not closed. */
@@ -160,15 +179,17 @@ export class PartitionPipeline {
   snapshot(): Uint8Array {
     const jobs = [...this.#jobs].map(([name, { state }]): [string, JobState] => [name, state]);
     const [counters, nextSample] = [this.#counters, this.#nextSample];
-    return serialize({ version: SNAPSHOT_VERSION, jobs, counters, nextSample } satisfies Snapshot);
+    const storms = this.#storms;
+    return serialize({ version: SNAPSHOT_VERSION, jobs, counters, nextSample, storms } satisfies Snapshot);
   }
 
   /** False if the snapshot is of another version: the pipeline then starts empty. */
   restore(bytes: Uint8Array): boolean {
-    const { version, jobs, counters, nextSample } = deserialize(bytes) as Snapshot;
+    const { version, jobs, counters, nextSample, storms } = deserialize(bytes) as Snapshot;
     if (version !== SNAPSHOT_VERSION) return false;
     this.#counters = counters;
     this.#nextSample = nextSample;
+    this.#storms = storms;
     for (const [name, state] of jobs) this.#jobs.set(name, this.#pipelineOf(state));
     return true;
   }

@@ -21,6 +21,11 @@ export function incidentQuery(filter: IncidentFilter, after: Position | undefine
       "EXISTS (SELECT 1 FROM json_each(?) WHERE instr(ranks, ',' || value || ',') > 0)",
       JSON.stringify(filter.rank),
     );
+  if (filter.part_of !== undefined)
+    where(
+      "id IN (SELECT value FROM json_each((SELECT body FROM incidents WHERE id = ?), '$.storm.members'))",
+      filter.part_of,
+    );
   if (filter.since !== undefined) where('(ended_ns IS NULL OR ended_ns >= ?)', epochNsOf(filter.since));
   if (filter.until !== undefined) where('started_ns <= ?', epochNsOf(filter.until));
   if (after) where('(started_ns, id) < (?, ?)', after.startedNs, after.id);

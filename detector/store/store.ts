@@ -47,6 +47,8 @@ export interface IncidentFilter {
   readonly job?: readonly string[];
   readonly rank?: readonly number[];
   readonly rule?: readonly string[];
+  /** Id of a storm: its members. */
+  readonly part_of?: string;
   /** RFC 3339: not resolved before this time. */
   readonly since?: string;
   /** RFC 3339: started at this time or earlier. */

@@ -29,6 +29,16 @@ test('incidents are listed newest first, by repeated filters', async (t) => {
   for (const [query, ids] of cases) assert.deepEqual(idsIn(await list(app, query)), ids, query);
 });
 
+test('the members of a storm are listed by its id', async (t) => {
+  const { app, store } = setUpServer(t);
+  const members = ['a', 'b', 'c'].map((id) => newIncident(id, { part_of: 's' }));
+  const storm = newIncident('s', { storm: { common: 'host', members: ['a', 'b', 'c'] } });
+  commitTo(store, { incidents: [...members, storm, newIncident('d')] });
+  assert.deepEqual(idsIn(await list(app, '?part_of=s')), ['c', 'b', 'a']);
+  assert.deepEqual(idsIn(await list(app, '?part_of=s&status=resolved')), []);
+  assert.deepEqual(idsIn(await list(app, '?part_of=a')), []);
+});
+
 test('the cursor leads through all pages of one filter', async (t) => {
   const { app, store } = setUpServer(t);
   commitTo(store, { incidents: ['a', 'b', 'c', 'd', 'e'].map((id) => newIncident(id)) });

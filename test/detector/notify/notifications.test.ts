@@ -24,6 +24,12 @@ test('who hears of what', () => {
   const cases: [string, Incident | undefined, Incident, string[]][] = [
     ['opens below what pages', undefined, at('info'), ['log opened']],
     ['opens', undefined, at('warning'), ['ops opened', 'log opened']],
+    ['opens as part of a storm', undefined, { ...at('critical'), part_of: 's' }, []],
+    ['rises as part of a storm', at('info'), { ...at('critical'), part_of: 's' }, []],
+    [
+      ...(['ends as part of a storm', at('warning'), resolved({ ...at('warning'), part_of: 's' })] as const),
+      ['ops resolved', 'log resolved', 'pager resolved'],
+    ],
     ['opens at the worst', undefined, at('critical'), ['ops opened', 'log opened', 'pager opened']],
     ['stays', at('warning'), { ...at('warning'), last_step: 900 }, []],
     ['rises', at('warning'), at('critical'), ['ops escalated', 'log escalated', 'pager escalated']],
