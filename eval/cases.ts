@@ -15,6 +15,9 @@ const SHARES: ReadonlySet<Effect> = new Set([
 ]);
 
 const STEPS = { training: 240, serving: 480 } as const;
+/** Caches and queues fill slowly: a fault that acts through them needs some seconds of steps. */
+const SLOW_EFFECTS: ReadonlySet<Effect> = new Set(['kv', 'router'] as const);
+const SLOW_STEPS = 1920;
 /** Long healthy runs: steps of a large model, so that GPU-hours add up. */
 const LOAD_STEPS = { training: 2000, serving: 4000 } as const;
 const LOAD_STEP_SECONDS = { training: 8, serving: 0.05 } as const;
@@ -68,10 +71,9 @@ function strengthsOf(scenario: Scenario): (number | undefined)[] {
 
 export const isHealthyLoad = (name: string): boolean => name.startsWith('healthy-load-');
 
-function lengthOf(name: string, { workload }: Scenario): Pick<SimulateOptions, 'steps' | 'stepSeconds'> {
-  return isHealthyLoad(name)
-    ? { steps: LOAD_STEPS[workload], stepSeconds: LOAD_STEP_SECONDS[workload] }
-    : { steps: STEPS[workload] };
+function lengthOf(name: string, { workload, fault }: Scenario): Pick<SimulateOptions, 'steps' | 'stepSeconds'> {
+  if (isHealthyLoad(name)) return { steps: LOAD_STEPS[workload], stepSeconds: LOAD_STEP_SECONDS[workload] };
+  return { steps: fault && SLOW_EFFECTS.has(fault.effect) ? SLOW_STEPS : STEPS[workload] };
 }
 
 /** What goes on between hosts needs some of them, however few the ranks. */

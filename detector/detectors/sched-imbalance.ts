@@ -1,5 +1,5 @@
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
-import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
+import { newSpell, observeSpell, type Spell, spellRule } from '../reference/spell.js';
 import { lowerMedian, mean, median } from '../reference/statistics.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
@@ -8,66 +8,53 @@ import type { DetectorParams } from './params.js';
 /**
  * The scheduler or router spreads requests unevenly: some data-parallel ranks have queues while others have none.
  *
- * Signature (SGLang issue 6872, vLLM issue 36748): requests wait on a rank that holds twice as many as most ranks
- * do, while at least one rank has nothing waiting; on the same rank in nearly all of the last samples, and on at least
- * one of them a quarter of what a rank usually runs or more. 6 of 10 requests on one of two engines are healthy (1.2
- * times as many as on average, 1.5 times the other's: vLLM PR 47420), and so is a queue behind one long prompt where all
- * hold as many. Until statistics come in, 100 to 200 ms after the start, a first burst goes to one rank (vLLM PR 22910):
- * it must go on for two seconds, or the rank must still be sent requests half a second after it began to be overloaded. What is lost
- * is 1 - mean load / largest load.
+ * Signature (SGLang issue 6872, vLLM issue 36748): ranks have held EXCESS times as many requests as most for some time,
+ * and some of them waiting; at least one has a quarter of what a rank usually runs or more waiting, while another rank has
+ * nothing waiting; in nearly all of the last samples and for some seconds. Healthy are 6 of 10 requests on one of two
+ * engines, 1.5 times the other's (vLLM PR 47420); a queue behind a long prompt where all hold as many; and a first burst
+ * that goes to one rank until statistics come in, 100 to 200 ms after the start (vLLM PR 22910). What is lost is
+ * 1 - mean load / largest load.
  */
 export const schedImbalance: Detector<SchedState> = {
   kind: 'sched_imbalance',
-  initial: () => ({ overloaded: new Map(), held: [], open: false }),
+  initial: () => ({ spell: newSpell(), held: [], queued: [], queues: [] }),
   step,
 };
 
 export interface SchedState {
-  /** By slot. */
-  overloaded: Map<number, Overload>;
-  /** By slot: requests that it held, running or waiting, at the last sample. */
-  held: number[];
-  open: boolean;
-}
-
-interface Overload {
   spell: Spell;
-  /** Start of the last step in which it was overloaded and got more. */
-  sentNs: bigint;
-  /** Of the last sample in which it was overloaded. */
-  waiting: number;
-  running: number;
-  kv: number;
+  /** By slot: running means of the requests it holds, and of those of them that wait. */
+  held: number[];
+  queued: number[];
+  /** Of the ranks that held too many at the last hit. */
+  queues: { slot: number; waiting: number; running: number; kv: number }[];
 }
 
 const RULE = { window: 20, quiet: 20 };
-const EXCESS = 2;
-
-type Params = DetectorParams['sched_imbalance'];
+const EXCESS = 1.6;
+const SHARE_OF_RUNNING = 0.25;
+/** Of the running mean: it remembers some 50 samples, long against what one long request makes of a rank. */
+const RATE = 0.02;
+/** A rank whose mean queue is shorter has none for more than half of the time. */
+const QUEUED = 0.5;
 
 function step(state: SchedState, { topology, views }: JobWindow, { sched_imbalance }: DetectorParams): Finding[] {
   const view = views.at(-1) as StepView;
   observe(state, view, sched_imbalance);
-  const { min_seconds, min_waiting } = sched_imbalance;
-  const lasting = [...state.overloaded].filter(([, { spell }]) => spell.episode !== null).sort(([a], [b]) => a - b);
-  const onset = ({ spell }: Overload): bigint => (spell.episode as SpellEpisode).onsetNs;
-  const slots = lasting.map(([slot]) => slot);
-  const queues = lasting.map(([, overload]) => overload);
-  const lasts = (queue: Overload): boolean =>
-    Number(view.startNs - onset(queue)) >= min_seconds * 1e9 ||
-    4 * Number(queue.sentNs - onset(queue)) >= min_seconds * 1e9;
-  const counts = (queue: Overload): boolean => queue.waiting >= Math.max(min_waiting, aQuarter(view));
-  state.open = queues.some(lasts) && (state.open || queues.some(counts));
-  if (!state.open) return [];
-  const { episode } = queues.reduce((first, queue) => (onset(queue) < onset(first) ? queue : first)).spell;
-  const ranks = slots.map((slot) => topology.ranks[slot] as number).sort((a, b) => a - b);
+  const { episode } = state.spell;
+  if (!episode || Number(view.startNs - episode.onsetNs) < sched_imbalance.min_seconds * 1e9) return [];
+  const queues = state.queues.toSorted(
+    (a, b) => (topology.ranks[a.slot] as number) - (topology.ranks[b.slot] as number),
+  );
+  const ranks = queues.map(({ slot }) => topology.ranks[slot] as number);
   const waiting = queues.map((queue) => queue.waiting);
   return [
-    episodeFinding('sched_imbalance', topology, episode as SpellEpisode, {
+    episodeFinding('sched_imbalance', topology, episode, {
+      key: `onset=${episode.onsetStep}`,
       subject: { ranks },
       cause: 'workload',
       summary: ({ share }) =>
-        `requests wait on ranks ${ranks.join(', ')} (${waiting.join(', ')}) while others have none waiting: ${percent(share)} % of the capacity is idle`,
+        `ranks ${ranks.join(', ')} hold more requests than the others, ${waiting.join(', ')} of them waiting, while another rank has none waiting: ${percent(share)} % of the capacity is idle`,
       confidence: 0.9,
       evidence: {
         waiting,
@@ -79,36 +66,35 @@ function step(state: SchedState, { topology, views }: JobWindow, { sched_imbalan
   ];
 }
 
-/** Of what a rank usually runs. */
-const aQuarter = ({ serving }: StepView): number => 0.25 * median(serving.running) || 0;
+const runningMean = (known: number | undefined, value: number): number => (1 - RATE) * (known ?? value) + RATE * value;
 
-function observe(state: SchedState, view: StepView, params: Params): void {
+function observe(state: SchedState, view: StepView, params: DetectorParams['sched_imbalance']): void {
   const { running, waiting, kv_usage } = view.serving;
   const slots = [...running.keys()].filter((slot) => (running[slot] as number) >= 0 && (waiting[slot] as number) >= 0);
   if (slots.length < 2) return;
-  const held = slots.map((slot) => (running[slot] as number) + (waiting[slot] as number));
-  const most = EXCESS * lowerMedian(held);
-  const idles = slots.some((slot) => waiting[slot] === 0);
+  const loads = slots.map((slot) => (running[slot] as number) + (waiting[slot] as number));
+  slots.forEach((slot, i) => {
+    state.held[slot] = runningMean(state.held[slot], loads[i] as number);
+    state.queued[slot] = runningMean(state.queued[slot], waiting[slot] as number);
+  });
+  const held = slots.map((slot) => state.held[slot] as number);
+  const many = EXCESS * lowerMedian(held);
+  const over = slots.filter((slot, i) => (held[i] as number) >= many && (state.queued[slot] as number) >= QUEUED);
+  const much = Math.max(params.min_waiting, SHARE_OF_RUNNING * median(slots.map((slot) => running[slot] as number)));
+  const hit =
+    over.some((slot) => (waiting[slot] as number) >= much) && slots.some((slot) => (waiting[slot] as number) === 0);
+  const idle = hit ? 1 - mean(loads) / Math.max(...loads) : 0;
+  if (hit)
+    state.queues = over.map((slot) => ({
+      slot,
+      waiting: waiting[slot] as number,
+      running: running[slot] as number,
+      kv: kv_usage[slot] as number,
+    }));
   const time = stepTimeOf(view);
-  const rule = spellRule(RULE, params);
-  const lost = time * (1 - mean(held) / Math.max(...held));
-  for (const [i, slot] of slots.entries()) {
-    const hit = idles && (waiting[slot] as number) > 0 && (held[i] as number) >= most;
-    const known = state.overloaded.get(slot);
-    if (!hit && !known) continue;
-    const overload = known ?? { spell: newSpell(), sentNs: 0n, waiting: 0, running: 0, kv: 0 };
-    state.overloaded.set(slot, overload);
-    if (hit) {
-      const facts = {
-        waiting: waiting[slot] as number,
-        running: running[slot] as number,
-        kv: kv_usage[slot] as number,
-      };
-      Object.assign(overload, facts);
-      if ((held[i] as number) > (state.held[slot] ?? Number.POSITIVE_INFINITY)) overload.sentNs = view.startNs;
-    }
-    observeSpell(overload.spell, { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time, hit }, rule);
-    if (!overload.spell.recent.some((recent) => recent.hit)) state.overloaded.delete(slot);
-  }
-  for (const [i, slot] of slots.entries()) state.held[slot] = held[i] as number;
+  observeSpell(
+    state.spell,
+    { step: view.step, startNs: view.startNs, lost: idle * time, time, hit },
+    spellRule(RULE, params),
+  );
 }

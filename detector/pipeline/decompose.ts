@@ -207,9 +207,10 @@ function addCompute(totals: Totals, source: JobBatch, i: number, slot: number, p
 /** Tokens of the step: of serving as every row repeats them, of training summed over a phase's microbatches. */
 function addTokens(totals: Totals, source: JobBatch, i: number, slot: number, phaseId: number): void {
   const { columns } = source.batch;
-  const served = Math.max(columns.prefill_tokens[i] as number, 0) + Math.max(columns.decode_tokens[i] as number, 0);
-  let tokens = served;
-  if (served > 0) totals.launchBound ||= columns.graph[i] === 0;
+  const [prefill, decode] = [columns.prefill_tokens[i] as number, columns.decode_tokens[i] as number];
+  let tokens = Math.max(prefill, 0) + Math.max(decode, 0);
+  // A replica without requests goes along with none.
+  if (prefill >= 0 || decode >= 0) totals.launchBound ||= tokens > 0 && columns.graph[i] === 0;
   else {
     const trained = columns.tokens[i] as number;
     if (trained < 0) return;

@@ -49,7 +49,7 @@ const FIELDS: { readonly [K in keyof DetectorParams]: Readonly<Record<keyof Dete
     min_effect: EFFECT,
     persistence: persistence('the last 20 steps'),
     min_waiting: number(1, 1e6, 'A queue counts from so many requests on', true),
-    min_seconds: seconds('How long it must last; a quarter of it where the queue is still sent requests'),
+    min_seconds: seconds('How long it must last'),
   },
   load_imbalance: {
     ratio: ratio('Work is uneven from so many times the mean tokens on'),

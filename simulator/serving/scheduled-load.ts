@@ -39,8 +39,10 @@ export class ScheduledLoad implements LoadSource {
     const all = held().reduce((sum, requests) => sum + requests, 0);
     for (const request of [...arrivals.due(nowNs, all, step), ...this.#longPrompt(nowNs, step)])
       (schedulers[router.route(held(), nowNs, step)] as Scheduler).add(request);
+    // A cache that will be too small preempts nobody before.
+    const spares = this.#parts.faults.some(({ effect, onset }) => effect === 'kv' && step < onset);
     return schedulers.map((scheduler) => {
-      const batch = scheduler.step();
+      const batch = scheduler.step(spares || undefined);
       return batch && this.#load(batch, scheduler, step);
     });
   }

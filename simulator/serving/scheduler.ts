@@ -77,8 +77,8 @@ export class Scheduler {
     });
   }
 
-  /** Composes and computes the next step; undefined where there is nothing to do. */
-  step(): Batch | undefined {
+  /** Composes and computes the next step; undefined where there is nothing to do. `reserves`: see SchedulerOptions. */
+  step(reserves: boolean = this.#options.reserves): Batch | undefined {
     const batch = emptyBatch();
     let budget = this.#options.maxTokens;
     let largest = 0;
@@ -97,15 +97,20 @@ export class Scheduler {
         this.#preempt(batch);
       if (i < this.#running.length) take(sequence, tokens);
     }
-    if (batch.preempted === 0) this.#admit(batch, () => budget, take);
+    if (batch.preempted === 0) this.#admit(batch, reserves, () => budget, take);
     this.#finish();
     return batch.sequences > 0 ? batch : undefined;
   }
 
-  #admit(batch: Batch, budget: () => number, take: (sequence: Sequence, tokens: number) => void): void {
+  #admit(
+    batch: Batch,
+    reserves: boolean,
+    budget: () => number,
+    take: (sequence: Sequence, tokens: number) => void,
+  ): void {
     while (this.#waiting.length > 0 && this.#running.length < this.#options.maxRunning && budget() > 0) {
       const sequence = this.#waiting[0] as Sequence;
-      if (this.#options.reserves && !this.#fitsWhole(sequence)) return;
+      if (reserves && !this.#fitsWhole(sequence)) return;
       const { holding, request } = sequence;
       const cached = this.#kv.share(holding, request.prefix, request.promptTokens - 1);
       const tokens = Math.min(missing(sequence) - cached, budget());

@@ -25,7 +25,7 @@ const CASES: readonly [kind: string, run: { scenario: string; ranks: number; ste
   ['no_cuda_graph', { scenario: 'no-cuda-graph', ranks: 8, steps: 800 }, { min_effect: 0.9 }],
   ['prefill_blocking', { scenario: 'prefill-blocking', ranks: 8, steps: 300 }, { ratio: 90, min_effect: 0.9 }],
   [
-    ...(['sched_imbalance', { scenario: 'sched-imbalance', ranks: 8, steps: 600 }] as const),
+    ...(['sched_imbalance', { scenario: 'sched-imbalance', ranks: 8, steps: 1500 }] as const),
     { min_waiting: 10_000, min_seconds: 3600, min_effect: 0.9 },
   ],
 ];
