@@ -6,8 +6,10 @@ import { collectorCommand } from './collector.js';
 import { demoCommand } from './demo.js';
 import { detectorCommand } from './detector.js';
 import { doctorCommand } from './doctor.js';
+import { notificationsCommand } from './notifications.js';
 import { replayCommand } from './replay.js';
 import { rulesCommand } from './rules.js';
+import { silencesCommand } from './silences.js';
 import { simulateCommand } from './simulate.js';
 
 /** Exit codes: 0 ok, 1 failed check, 2 wrong use or bad input. */
@@ -24,6 +26,8 @@ for (const command of [
   analyzeCommand,
   replayCommand,
   rulesCommand,
+  silencesCommand,
+  notificationsCommand,
   baselineCommand,
   simulateCommand,
   doctorCommand,

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { type TestContext, test } from 'node:test';
+import { parse } from 'yaml';
+import { parseDetectorConfig } from '../../detector/config.js';
+import { setUpServer } from '../detector/http/support.js';
+import { commitTo, newIncident, newNotification, temporaryFolder } from '../detector/store/support.js';
+import { freePort } from '../support/kafka-broker.js';
+
+const GUIDE = readFileSync('docs/alerts.md', 'utf8');
+const PROGRAM = resolve(import.meta.dirname, '../../cli/main.js');
+
+const blocks = (kind: string): string[] =>
+  [...GUIDE.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].flatMap(([, name, body]) =>
+    name === kind ? [body as string] : [],
+  );
+
+/** Runs shell commands, `npx picket` being this build. */
+async function sh(t: TestContext, command: string, url: string): Promise<{ status: number | null; out: string }> {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, 'npx'), `#!/bin/sh\nshift\nexec "${process.execPath}" "${PROGRAM}" "$@"\n`);
+  chmodSync(join(folder, 'npx'), 0o755);
+  const env = { ...process.env, PATH: `${folder}:${process.env.PATH}`, PICKET_URL: url };
+  const child = spawn('sh', ['-e', '-c', command], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const ended = new Promise<number | null>((done) => child.once('exit', done));
+  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  return { status: await ended, out: out + err };
+}
+
+test('docs/alerts.md: the configuration is right, and shows every field and its default', () => {
+  const [example = ''] = blocks('yaml');
+  const { bus, store } = { bus: { kind: 'embedded', dir: 'log' }, store: { path: 'db' } };
+  const config = parseDetectorConfig(JSON.stringify({ bus, store, ...parse(example) }), 'docs/alerts.md');
+  assert.deepEqual(
+    config.receivers.map(({ format }) => format),
+    ['webhook', 'alertmanager', 'pagerduty', 'slack'],
+  );
+  assert.deepEqual(
+    config.routes.map(({ receiver }) => receiver),
+    ['alertmanager', 'pager', 'chat'],
+  );
+  const shown = [...config.receivers, ...config.routes].flatMap((each) => Object.keys(each));
+  const documented = [...GUIDE.matchAll(/^\| (`.*?) \|/gm)].flatMap(
+    ([, names]) => (names as string).match(/\w+/g) ?? [],
+  );
+  assert.deepEqual(
+    [...new Set(shown)].filter((name) => !documented.includes(name)),
+    [],
+  );
+  for (const [name, value] of [
+    ['timeout_ms', '10000'],
+    ['max_attempts', '12'],
+    ['resend_seconds', '60'],
+    ['min_severity', 'warning'],
+    ['repeat_interval', '4h'],
+  ])
+    assert.match(GUIDE, new RegExp(`^\\| \`${name}\` \\| \`${value}\` \\|`, 'm'));
+});
+
+test('a route to a receiver that is not there is one clear error', () => {
+  const text = 'bus: {kind: embedded, dir: log}\nstore: {path: db}\nroutes:\n  - receiver: nobody\n';
+  assert.throws(
+    () => parseDetectorConfig(text, 'd.yaml'),
+    /d\.yaml:4: field "routes\.0\.receiver": there is no receiver "nobody"/,
+  );
+});
+
+test('docs/alerts.md: the commands work as they are pasted', async (t) => {
+  const { app, store } = setUpServer(t);
+  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  commitTo(store, { incidents: [newIncident('a')], notifications: [newNotification('n-a', newIncident('a'))] });
+  const plan = { held: [], superseded: [], dueMs: undefined };
+  store.groups.flush('ops', '{}:{incident_id="a"}', {
+    ...plan,
+    messages: [{ id: 'n-a', changes: [1], also: [], truncated: 0 }],
+  });
+  store.outbox.recordAttempt('n-a', { state: 'dead', error: 'HTTP 400', arrived: false }, []);
+  const [redrive = '', silences = ''] = blocks('sh');
+  const first = await sh(t, redrive, url);
+  assert.equal(first.status, 0, first.out);
+  assert.match(first.out, /^ID +RECEIVER .*\nn-a +ops +dead .* a +HTTP 400\n1 to be told again\n$/);
+  const second = await sh(t, silences, url);
+  assert.equal(second.status, 0, second.out);
+  assert.match(second.out, /active +\S+ +eve +job=pretrain-\*,host=gpu-017 +burn-in of a new GPU/);
+  assert.deepEqual(
+    store.silences.list(5).map(({ endsMs }) => endsMs),
+    [10_000_000],
+    'it is over now',
+  );
+
+  const [json = ''] = blocks('json');
+  const made = await app.inject({
+    method: 'POST',
+    url: '/v1/silences',
+    payload: json,
+    headers: { 'content-type': 'application/json' },
+  });
+  assert.equal(made.statusCode, 201, made.body);
+});
+
+test('what the detector objects to is told, and one that is not there too', async (t) => {
+  const { app } = setUpServer(t);
+  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  const nobody = `http://127.0.0.1:${await freePort()}`;
+  const cases: [string, string, RegExp][] = [
+    ['silences add --match job=* --for 2h --reason x', url, /match: silences everything/],
+    ['silences add --match job --for 2h --reason x', url, /--match": "job" is not label=glob/],
+    ['silences add --match job=a --for soon --reason x', url, /duration: is not a duration/],
+    ['silences expire none', url, /no such silence/],
+    ['notifications redrive', url, /give either ids, or --receiver or --all/],
+    ['notifications list --state lost', url, /state: /],
+    ['silences list', nobody, /no detector answers at http:\/\/127\.0\.0\.1:\d+ \(ECONNREFUSED\).*give the address/],
+  ];
+  for (const [command, where, message] of cases) {
+    const { status, out } = await sh(t, `npx picket ${command}`, where);
+    assert.equal(status, 2, `${command}: ${out}`);
+    assert.match(out, message);
+  }
+});
