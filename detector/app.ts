@@ -7,6 +7,7 @@ import { deadLetterTopic, TOPICS } from '../protocol/topics.js';
 import type { DetectorConfig } from './config.js';
 import type { FailPoints } from './failpoints.js';
 import { buildServer } from './http/server.js';
+import { IncidentPublisher } from './incidents/publisher.js';
 import type { WorkerDeps } from './ingest/partition-worker.js';
 import { Partitions } from './ingest/partitions.js';
 import { createMetrics, type DetectorMetrics } from './metrics.js';
@@ -81,6 +82,8 @@ async function open(
   onClose('producer', () => producer.close());
 
   const late: { consumer?: Consumer; sender?: Sender; partitions?: Partitions } = {};
+  const publisher = new IncidentPublisher(store.feed, producer, log);
+  onClose('publisher', () => publisher.wake());
   const onNotifications = (): void => late.sender?.wake();
   const silences = new Silences({
     ...{ store: store.silences, now },
@@ -138,6 +141,7 @@ async function open(
   let ticks = 0;
   const ticker = setInterval(() => {
     tick({ config, store, silences, metrics, partitions, consumer, onFatal, log });
+    void publisher.wake();
     if (ticks++ % PRUNE_EVERY_TICKS === 0) store.prune(config.store.retention_days * DAY_MS, PRUNE_ROWS);
   }, TICK_MS);
   onClose('ticker', () => clearInterval(ticker));

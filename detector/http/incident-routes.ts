@@ -1,13 +1,20 @@
 import { createHash } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import * as z from 'zod';
 import { PicketError } from '../../protocol/errors.js';
 import type { Incident } from '../../protocol/incident.js';
 import type { Store } from '../store/store.js';
+import { parsed } from './problem.js';
 import { parseIncidentQuery } from './query-parameters.js';
-import { get } from './routes.js';
+import { get, resource } from './routes.js';
+
+const NewAcknowledgement = z.strictObject({
+  author: z.string().trim().min(1).max(200),
+  note: z.string().trim().max(2000).default(''),
+});
 
 export interface IncidentRoutesDeps {
-  readonly incidents: Pick<Store, 'incident' | 'listIncidents' | 'job'>;
+  readonly incidents: Pick<Store, 'acknowledge' | 'incident' | 'listIncidents' | 'job'>;
   /** Epoch milliseconds. */
   readonly now: () => number;
   /** A job is stale when no data of it has come for this long. */
@@ -27,6 +34,14 @@ export function incidentRoutes(app: FastifyInstance, deps: IncidentRoutesDeps): 
     const incident = deps.incidents.incident(request.params.id);
     if (!incident) throw new PicketError('not_found', 'there is no such incident');
     return sendTagged(request, reply, JSON.stringify(incident));
+  });
+  resource<{ Params: { id: string } }>(app, '/v1/incidents/:id/ack', {
+    POST: async (request) => {
+      const { author, note } = parsed(NewAcknowledgement, request.body);
+      const incident = deps.incidents.acknowledge(request.params.id, { author, note, atMs: deps.now() });
+      if (!incident) throw new PicketError('not_found', 'there is no such incident');
+      return incident;
+    },
   });
 }
 

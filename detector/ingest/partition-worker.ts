@@ -126,6 +126,7 @@ export class PartitionWorker {
       },
       incidents: [...changed.values(), ...open],
       notifications,
+      changes: this.#transitions.map(({ after }) => after),
       jobs: [...this.#jobs.values()],
     });
     stop();

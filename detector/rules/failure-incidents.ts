@@ -38,6 +38,7 @@ export class RuleFailureIncidents {
       incidents: [...transitions.map(({ after }) => after), ...book.values()],
       notifications: transitions.flatMap(({ before, after }) => notificationsFor(before, after, this.#routes)),
       jobs: [],
+      changes: transitions.map(({ after }) => after),
     });
     this.#stored = state;
     return transitions.length > 0;

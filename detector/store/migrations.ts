@@ -164,6 +164,26 @@ export const MIGRATIONS: readonly Migration[] = [
       DROP TABLE notifications;
     `,
   },
+  {
+    version: 4,
+    name: 'feed of incidents, and acknowledgements',
+    sql: `
+      CREATE TABLE incident_feed (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        incident_id TEXT NOT NULL,
+        body TEXT NOT NULL
+      ) STRICT;
+      CREATE TABLE acknowledgements (
+        incident_id TEXT PRIMARY KEY REFERENCES incidents (id) ON DELETE CASCADE,
+        author TEXT NOT NULL,
+        note TEXT NOT NULL,
+        at_ms INTEGER NOT NULL,
+        reopened INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        step INTEGER NOT NULL
+      ) STRICT;
+    `,
+  },
 ];
 
 /**

@@ -2,7 +2,9 @@ import type { TopicPartition } from '../../bus/bus.js';
 import { PicketError } from '../../protocol/errors.js';
 import type { Incident } from '../../protocol/incident.js';
 import { decodeCursor, encodeCursor } from './cursor.js';
+import type { Acknowledgement } from './feed.js';
 import { epochNsOf, incidentQuery, ranksColumn } from './incident-query.js';
+import { SqliteFeed } from './sqlite-feed.js';
 import { openSqliteFile, type SqliteFile, type SqliteFileOptions } from './sqlite-file.js';
 import { SqliteGroups } from './sqlite-groups.js';
 import { SqliteOutbox } from './sqlite-outbox.js';
@@ -29,11 +31,13 @@ class SqliteStore implements Store {
   readonly groups: SqliteGroups;
   readonly outbox: SqliteOutbox;
   readonly silences: SqliteSilences;
+  readonly feed: SqliteFeed;
   readonly #file: SqliteFile;
   readonly #now: () => number;
   readonly #sql: ReturnType<typeof statementsOf>;
   readonly #cursorKey: Uint8Array;
   readonly #write: (commit: Commit) => void;
+  readonly #acknowledge: (id: string, given: Acknowledgement) => Incident | undefined;
 
   constructor(file: SqliteFile, now: () => number) {
     this.#file = file;
@@ -41,10 +45,17 @@ class SqliteStore implements Store {
     this.groups = new SqliteGroups(file, now);
     this.outbox = new SqliteOutbox(file, now);
     this.silences = new SqliteSilences(file);
+    this.feed = new SqliteFeed(file);
     this.#sql = statementsOf(file);
     const key = file.db.prepare<[], Uint8Array>("SELECT value FROM secrets WHERE name = 'cursor'").pluck().get();
     this.#cursorKey = key as Uint8Array;
     this.#write = file.db.transaction((commit: Commit) => this.#writeAll(commit)).immediate;
+    this.#acknowledge = file.db.transaction((id: string, given: Acknowledgement) => {
+      const incident = this.incident(id);
+      const now = incident && this.feed.acknowledge(incident, given);
+      if (now && now !== incident) this.#save(now);
+      return now;
+    }).immediate;
   }
 
   acquire({ topic, partition }: TopicPartition): Acquired {
@@ -68,6 +79,10 @@ class SqliteStore implements Store {
   incident(id: string): Incident | undefined {
     const body = this.#file.run(() => this.#sql.incident.get(id));
     return body === undefined ? undefined : incidentOf(body);
+  }
+
+  acknowledge(id: string, given: Acknowledgement): Incident | undefined {
+    return this.#file.run(() => this.#acknowledge(id, given));
   }
 
   listIncidents(filter: IncidentFilter, cursor: string | undefined, limit: number): IncidentPage {
@@ -112,7 +127,11 @@ class SqliteStore implements Store {
     this.#file.close();
   }
 
-  #writeAll({ partition, epoch, checkpoint, incidents, notifications, jobs }: Commit): void {
+  #save(incident: Incident): void {
+    this.#sql.saveIncident.run(rowOf(incident, this.#now()));
+  }
+
+  #writeAll({ partition, epoch, checkpoint, incidents, notifications, jobs, changes: news = [] }: Commit): void {
     const { topic, partition: number } = partition;
     const { nextOffset, restartOffset, snapshot } = checkpoint;
     const { changes } = this.#sql.saveCheckpoint.run(nextOffset, restartOffset, snapshot, topic, number, epoch);
@@ -120,8 +139,8 @@ class SqliteStore implements Store {
       throw new PicketError('conflict', `${topic}/${number} has been taken over since epoch ${epoch}`, {
         remedy: 'drop what was computed: its new owner computes it again',
       });
-    const nowMs = this.#now();
-    for (const incident of incidents) this.#sql.saveIncident.run(rowOf(incident, nowMs));
+    for (const incident of incidents) this.#save(this.feed.withAcknowledgement(incident));
+    for (const incident of news) this.feed.add(this.feed.withAcknowledgement(incident));
     for (const notification of notifications) this.groups.add(notification);
     for (const { job, run, lastDataMs } of jobs) this.#sql.saveJob.run(job, run, lastDataMs);
   }

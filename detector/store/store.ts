@@ -1,5 +1,6 @@
 import type { TopicPartition } from '../../bus/bus.js';
 import type { Incident, IncidentKind, IncidentStatus } from '../../protocol/incident.js';
+import type { Acknowledgement, IncidentFeed } from './feed.js';
 import type { AlertGroups, NewNotification, Outbox } from './outbox.js';
 import type { SilenceStore } from './silences.js';
 
@@ -38,6 +39,8 @@ export interface Commit {
   /** In the order in which they happened; their incidents are in this commit or an earlier one. */
   readonly notifications: readonly NewNotification[];
   readonly jobs: readonly JobSeen[];
+  /** In the order in which they happened: what goes out on the topic of incidents. */
+  readonly changes?: readonly Incident[];
 }
 
 /** Any of the values within one field, all fields together; an absent or empty field admits everything. */
@@ -66,6 +69,7 @@ export interface Store {
   readonly groups: AlertGroups;
   readonly outbox: Outbox;
   readonly silences: SilenceStore;
+  readonly feed: IncidentFeed;
   /** Takes a partition over: commits under earlier epochs are refused from now on. */
   acquire(partition: TopicPartition): Acquired;
   /** Writes everything or nothing. Throws `conflict` when the epoch is not the latest: the caller owns the partition no more. */
@@ -74,6 +78,11 @@ export interface Store {
   /** Incidents not resolved, oldest first; of these jobs only, when given. */
   openIncidents(jobs?: readonly string[]): Incident[];
   incident(id: string): Incident | undefined;
+  /**
+   * Notes that somebody takes care of an incident; whatever is committed of it keeps that, until it reopens. Again: nothing
+   * changes. Undefined: there is none. Throws `conflict` for one that is over.
+   */
+  acknowledge(id: string, given: Acknowledgement): Incident | undefined;
   /**
    * Newest start first. Following `nextCursor` gives every incident that was there at the first page exactly once, whatever is added meanwhile.
    * Throws `bad_input` for a cursor that this store did not give for this filter.

@@ -136,7 +136,7 @@ test('a store that fails is 503, without a word of where it lies', async (t) => 
   const fail = () => {
     throw new PicketError('store_unavailable', 'disk I/O error', { file: '/var/lib/picket.db', remedy: 'free space' });
   };
-  const { app } = setUpServer(t, { incidents: { incident: fail, listIncidents: fail, job: fail } });
+  const { app } = setUpServer(t, { incidents: { acknowledge: fail, incident: fail, listIncidents: fail, job: fail } });
   for (const url of ['/v1/incidents', '/v1/incidents/a']) {
     const response = await app.inject(url);
     assert.equal(response.statusCode, 503);
