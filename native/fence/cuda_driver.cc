@@ -20,6 +20,11 @@ bool find(void* library, Function* function, std::string* missing, const char* n
 bool resolve(void* lib, CudaDriver* d, std::string* missing) {
   std::string optional;
   find(lib, &d->capture_info3, &optional, "cuStreamGetCaptureInfo_v3");
+  bool edges = find(lib, &d->add_edges, &optional, "cuGraphAddDependencies_v2") &&
+               find(lib, &d->remove_edges, &optional, "cuGraphRemoveDependencies_v2") &&
+               find(lib, &d->dependents, &optional, "cuGraphNodeGetDependentNodes_v2") &&
+               find(lib, &d->launch_with, &optional, "cuLaunchKernelEx");
+  if (!edges) d->add_edges = nullptr;
   return find(lib, &d->init, missing, "cuInit") && find(lib, &d->driver_version, missing, "cuDriverGetVersion") &&
          find(lib, &d->error_name, missing, "cuGetErrorName") && find(lib, &d->device_get, missing, "cuDeviceGet") &&
          find(lib, &d->device_name, missing, "cuDeviceGetName") &&
@@ -42,7 +47,21 @@ bool resolve(void* lib, CudaDriver* d, std::string* missing) {
          find(lib, &d->exchange_capture_mode, missing, "cuThreadExchangeStreamCaptureMode") &&
          find(lib, &d->capture_info2, missing, "cuStreamGetCaptureInfo_v2") &&
          find(lib, &d->add_kernel_node, missing, "cuGraphAddKernelNode_v2", "cuGraphAddKernelNode") &&
-         find(lib, &d->set_kernel_node, missing, "cuGraphKernelNodeSetParams_v2", "cuGraphKernelNodeSetParams");
+         find(lib, &d->set_kernel_node, missing, "cuGraphKernelNodeSetParams_v2", "cuGraphKernelNodeSetParams") &&
+         find(lib, &d->device_attribute, missing, "cuDeviceGetAttribute") &&
+         find(lib, &d->graph_nodes, missing, "cuGraphGetNodes") &&
+         find(lib, &d->node_type, missing, "cuGraphNodeGetType") &&
+         find(lib, &d->node_attribute, missing, "cuGraphKernelNodeGetAttribute") &&
+         find(lib, &d->begin_capture, missing, "cuStreamBeginCapture_v2") &&
+         find(lib, &d->end_capture, missing, "cuStreamEndCapture") &&
+         find(lib, &d->instantiate, missing, "cuGraphInstantiateWithFlags") &&
+         find(lib, &d->graph_launch, missing, "cuGraphLaunch") &&
+         find(lib, &d->graph_destroy, missing, "cuGraphDestroy") &&
+         find(lib, &d->exec_destroy, missing, "cuGraphExecDestroy") &&
+         find(lib, &d->event_create, missing, "cuEventCreate") &&
+         find(lib, &d->event_record, missing, "cuEventRecord") &&
+         find(lib, &d->event_elapsed, missing, "cuEventElapsedTime") &&
+         find(lib, &d->event_destroy, missing, "cuEventDestroy_v2", "cuEventDestroy");
 }
 
 }  // namespace

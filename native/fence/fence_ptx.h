@@ -1,8 +1,11 @@
-// The two kernels, as PTX for every GPU since Volta. Written by hand: nvcc 13 can no longer emit this old a version,
+// The kernels, as PTX for every GPU since Volta. Written by hand: nvcc 13 can no longer emit this old a version,
 // and the driver compiles it for the GPU at hand when a segment is opened. test/native/gpu_check.cc runs it.
+// Since Hopper a fence waits for its predecessors itself, so that it may be launched before they are through, and lets
+// its successors go as soon as it has read the clock (programmatic dependent launch).
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace picket {
 
@@ -39,7 +42,9 @@ constexpr char kFencePtx[] = R"PTX(
   .reg .b32   %mask, %log2, %count, %id, %index, %slot;
   .reg .b64   %time, %cursor, %ring, %claim, %number, %lap, %stamp, %identity, %address, %param;
 
+  // HOPPER griddepcontrol.wait;
   mov.u64     %time, %globaltimer;
+  // HOPPER griddepcontrol.launch_dependents;
   ld.param.u64 %cursor, [args];
   ld.param.u64 %ring, [args+8];
   ld.param.u32 %mask, [args+16];
@@ -117,6 +122,57 @@ STAMP:
   @%yes bra   ROUND;
   ret;
 }
+
+// Keeps the stream back until the host stores `value` or more, or the time is up.
+.visible .entry picket_gate(.param .u64 word, .param .u64 value, .param .u64 timeout_ns)
+{
+  .reg .pred  %yes;
+  .reg .b64   %word, %value, %timeout, %start, %now;
+
+  ld.param.u64 %word, [word];
+  ld.param.u64 %value, [value];
+  ld.param.u64 %timeout, [timeout_ns];
+  cvta.to.global.u64 %word, %word;
+  mov.u64     %start, %globaltimer;
+SHUT:
+  ld.relaxed.sys.global.u64 %now, [%word];
+  setp.ge.u64 %yes, %now, %value;
+  @%yes bra   OPEN;
+  mov.u64     %now, %globaltimer;
+  sub.u64     %now, %now, %start;
+  setp.lt.u64 %yes, %now, %timeout;
+  @%yes bra   SHUT;
+OPEN:
+  ret;
+}
+
+// Work for the measurement of what fences cost.
+.visible .entry picket_load(.param .u64 duration_ns)
+{
+  .reg .pred  %more;
+  .reg .b64   %start, %now, %duration;
+
+  ld.param.u64 %duration, [duration_ns];
+  mov.u64     %start, %globaltimer;
+AGAIN:
+  mov.u64     %now, %globaltimer;
+  sub.u64     %now, %now, %start;
+  setp.lt.u64 %more, %now, %duration;
+  @%more bra  AGAIN;
+  ret;
+}
 )PTX";
+
+// The PTX for a GPU of this compute capability.
+inline std::string fence_ptx(int capability_major) {
+  std::string ptx = kFencePtx;
+  if (capability_major < 9) return ptx;
+  auto swap = [&](const std::string& from, const std::string& to) {
+    for (size_t at = 0; (at = ptx.find(from, at)) != std::string::npos; at += to.size()) ptx.replace(at, from.size(), to);
+  };
+  swap(".version 7.0\n.target sm_70", ".version 7.8\n.target sm_90");
+  swap("// HOPPER ", "");
+  return ptx;
+}
 
 }  // namespace picket

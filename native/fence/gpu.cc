@@ -59,12 +59,13 @@ void Gpu::describe(const Place& place, picket_control* control) {
   for (int i = 0; i < 16; i++) out += sprintf(out, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", id[i]);
 }
 
-bool Gpu::open(std::string* error) {
+bool Gpu::open(bool measured, std::string* error) {
   ContextScope scope(driver(), place_.context);
   // Allocation and synchronisation here must not break a capture that another thread has under way.
   int mode = kCuCaptureModeRelaxed;
   driver().exchange_capture_mode(&mode);
   bool loaded = load(error);
+  if (loaded && measured) costs_ = measure();
   driver().exchange_capture_mode(&mode);
   return loaded;
 }
@@ -78,9 +79,16 @@ bool Gpu::load(std::string* error) {
     if (result != 0) *error = d.describe(call, result);
     return result == 0;
   };
-  bool ready = ok("loading the fence kernels", d.module_load(&module, kFencePtx)) &&
+  int capability = 0;
+  if (d.device_attribute(&capability, kCuDeviceComputeCapabilityMajor, place_.device) != 0) capability = 0;
+  overlaps_ = d.add_edges && capability >= 9;
+  overlaps_eager_ = overlaps_;
+  std::string ptx = fence_ptx(overlaps_ ? capability : 0);
+  bool ready = ok("loading the fence kernels", d.module_load(&module, ptx.c_str())) &&
                ok("cuModuleGetFunction", d.module_function(&fence_, module, "picket_fence")) &&
                ok("cuModuleGetFunction", d.module_function(&clock_, module, "picket_clock")) &&
+               ok("cuModuleGetFunction", d.module_function(&gate_, module, "picket_gate")) &&
+               ok("cuModuleGetFunction", d.module_function(&load_, module, "picket_load")) &&
                ok("cuMemAlloc", d.memory_alloc(&cursor_, 4096)) && ok("cuMemsetD8", d.memory_set(cursor_, 0, 4096)) &&
                ok("mapping the segment to the GPU",
                   d.host_register(segment_->base(), segment_->size(), kCuHostRegisterPortableMapped)) &&
@@ -89,7 +97,11 @@ bool Gpu::load(std::string* error) {
                ok("cuMemHostGetDevicePointer", d.host_pointer(&handshake_, handshake, 0)) &&
                ok("cuStreamCreate", d.stream_create(&stream_, kCuStreamNonBlocking));
   if (!ready) return false;
-  ring_ = base + segment_->constant().fence_offset;
+  uint32_t capacity = segment_->constant().fence_capacity;
+  target_ = {cursor_, base + segment_->constant().fence_offset, capacity - 1, uint32_t(__builtin_ctz(capacity))};
+  int processors = 0;
+  if (d.device_attribute(&processors, kCuDeviceMultiprocessors, place_.device) == 0 && processors > 0)
+    processors_ = unsigned(processors);
   handshake_host_ = static_cast<uint64_t*>(handshake);
   memset(handshake, 0, 4096);
   // A first launch loads the code; later ones may happen under capture, where loading is forbidden.
@@ -97,8 +109,7 @@ bool Gpu::load(std::string* error) {
 }
 
 FenceArgs Gpu::arguments(const uint32_t* ids, unsigned count) const {
-  uint32_t capacity = segment_->constant().fence_capacity;
-  FenceArgs args = {cursor_, ring_, capacity - 1, uint32_t(__builtin_ctz(capacity)), count, {}};
+  FenceArgs args = {target_.cursor, target_.ring, target_.mask, target_.log2, count, {}};
   for (unsigned i = 0; i < count; i++) args.ids[i] = ids[i];
   return args;
 }
@@ -114,12 +125,29 @@ CuResult Gpu::capture_of(CuStream stream, Capture* capture) const {
                          &capture->count);
 }
 
-CuResult Gpu::launch(CuStream stream, const uint32_t* ids, unsigned count) const {
-  ContextScope scope(driver(), place_.context);
+CuResult Gpu::launch(CuStream stream, const uint32_t* ids, unsigned count, bool captured) const {
+  const CudaDriver& d = driver();
+  ContextScope scope(d, place_.context);
   FenceArgs args = arguments(ids, count);
   void* parameters[] = {&args};
-  return driver().launch(fence_, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
+  if (overlaps_eager_ && !captured) {
+    CuLaunchAttribute early = {kCuAttributeProgrammaticStreamSerialization, 0, {1}};
+    CuLaunchConfig config = {1, 1, 1, 1, 1, 1, 0, stream, &early, 1};
+    if (d.launch_with(&config, fence_, parameters, nullptr) == 0) return 0;
+    overlaps_eager_ = false;
+  }
+  return d.launch(fence_, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
 }
+
+CuResult Gpu::hold(CuStream stream) {
+  constexpr uint64_t kPatienceNs = 20000000;
+  ContextScope scope(driver(), place_.context);
+  uint64_t word = handshake_ + kGate, value = ++gates_, patience = kPatienceNs;
+  void* parameters[] = {&word, &value, &patience};
+  return driver().launch(gate_, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
+}
+
+void Gpu::let_go() { store_release(handshake_host_ + kGate / sizeof(uint64_t), gates_); }
 
 CuResult Gpu::merge(Chain* chain, uint32_t id) {
   FenceArgs args = chain->args;
@@ -131,21 +159,90 @@ CuResult Gpu::merge(Chain* chain, uint32_t id) {
   return result;
 }
 
+bool Gpu::is_kernel(CuNode node) const {
+  int type = -1;
+  return driver().node_type(node, &type) == 0 && type == kCuNodeKernel;
+}
+
+// Lets kernel `to` be launched before `from` is through: one of them is a fence, which keeps the order itself.
+CuResult Gpu::overlap(CuGraph graph, CuNode from, CuNode to) const {
+  const CudaDriver& d = driver();
+  const CuEdge whole = {};
+  CuResult result = d.remove_edges(graph, &from, &to, &whole, 1);
+  if (result != 0) return 0;  // it has another kind of edge, which stays
+  if (d.add_edges(graph, &from, &to, &kCuProgrammatic, 1) == 0) return 0;
+  return d.add_edges(graph, &from, &to, &whole, 1);
+}
+
+// What was captured behind an in-line fence need not wait for its record to reach the host.
+void Gpu::release_successors(CuGraph graph, Chain* chain) const {
+  if (!overlaps_ || !chain->in_line || !chain->node) return;
+  size_t count = 0;
+  if (driver().dependents(chain->node, nullptr, nullptr, &count) != 0 || count == 0) return;
+  std::vector<CuNode> nodes(count);
+  std::vector<CuEdge> edges(count);
+  if (driver().dependents(chain->node, nodes.data(), edges.data(), &count) != 0) return;
+  for (size_t i = 0; i < count; i++)
+    if (edges[i].type == 0 && is_kernel(nodes[i])) overlap(graph, chain->node, nodes[i]);
+}
+
 CuResult Gpu::add_side(const Capture& capture, const Chain& chain, FenceArgs args, CuNode* node) {
   std::vector<CuNode> waits(capture.dependencies, capture.dependencies + capture.count);
   // An in-line fence is among what the stream waits for already.
   if (chain.node && !chain.in_line) waits.push_back(chain.node);
   void* parameters[] = {&args};
   CuKernelNode description = kernel_node(fence_, parameters);
-  return driver().add_kernel_node(node, capture.graph, waits.data(), waits.size(), &description);
+  CuResult result = driver().add_kernel_node(node, capture.graph, waits.data(), waits.size(), &description);
+  for (size_t i = 0; overlaps_ && result == 0 && i < capture.count; i++)
+    if (is_kernel(waits[i])) result = overlap(capture.graph, waits[i], *node);
+  return result;
 }
 
-CuResult Gpu::add_in_line(CuStream stream, uint32_t id, CuNode* node) {
+CuResult Gpu::add_in_line(CuStream stream, const Capture& before, uint32_t id, CuNode* node) {
+  std::vector<CuNode> waits(before.dependencies, before.dependencies + before.count);
   Capture after;
-  CuResult result = launch(stream, &id, 1);
+  CuResult result = launch(stream, &id, 1, true);
   if (result == 0) result = capture_of(stream, &after);
-  if (result == 0 && after.count == 1) *node = after.dependencies[0];
+  if (result != 0 || after.count != 1) return result;
+  *node = after.dependencies[0];
+  for (size_t i = 0; overlaps_ && result == 0 && i < waits.size(); i++)
+    if (is_kernel(waits[i])) result = overlap(before.graph, waits[i], *node);
   return result;
+}
+
+// NCCL records events in graphs, and on Hopper has its kernels in a memory domain of their own.
+bool Gpu::is_of_nccl(CuNode node) const {
+  const CudaDriver& d = driver();
+  int type = -1;
+  if (d.node_type(node, &type) != 0) return false;
+  if (type == kCuNodeWaitEvent || type == kCuNodeEventRecord) return true;
+  union {
+    int integer;
+    char bytes[64];
+  } domain = {0};
+  return type == kCuNodeKernel && d.node_attribute(node, kCuAttributeMemSyncDomain, &domain) == 0 &&
+         domain.integer == kCuMemSyncDomainRemote;
+}
+
+// Beside NCCL's nodes any second branch of a graph costs microseconds a collective, however small it is; so a graph that
+// may get them starts in line.
+int Gpu::best_form(const Capture& capture, bool expected, bool captured) {
+  ContextScope scope(driver(), place_.context);
+  std::lock_guard<std::mutex> guard(mutex_);
+  nccl_ = nccl_ || has_nccl(capture);
+  no_nccl_ = no_nccl_ || captured;
+  return nccl_ || (expected && !no_nccl_) ? PICKET_FORM_IN_LINE : PICKET_FORM_SIDE;
+}
+
+bool Gpu::has_nccl(const Capture& capture) {
+  if (inspected_.capture != capture.id) inspected_ = Inspected{capture.id, 0, false};
+  size_t count = 0;
+  if (inspected_.nccl || driver().graph_nodes(capture.graph, nullptr, &count) != 0) return inspected_.nccl;
+  std::vector<CuNode> nodes(count);
+  if (count > inspected_.nodes && driver().graph_nodes(capture.graph, nodes.data(), &count) != 0) return false;
+  for (; inspected_.nodes < count && !inspected_.nccl; inspected_.nodes++)
+    inspected_.nccl = is_of_nccl(nodes[inspected_.nodes]);
+  return inspected_.nccl;
 }
 
 CuResult Gpu::add_to_graph(CuStream stream, const Capture& capture, uint32_t id, int form) {
@@ -165,7 +262,8 @@ CuResult Gpu::add_to_graph(CuStream stream, const Capture& capture, uint32_t id,
   } else {
     FenceArgs args = arguments(&id, 1);
     CuNode node = nullptr;
-    result = in_line ? add_in_line(stream, id, &node) : add_side(capture, chain, args, &node);
+    release_successors(capture.graph, &chain);
+    result = in_line ? add_in_line(stream, capture, id, &node) : add_side(capture, chain, args, &node);
     if (result == 0) {
       chain = Chain{capture.id, node, in_line, waits, args};
       add_relaxed(&control->graph_nodes, uint64_t(1));

@@ -1,6 +1,7 @@
 // One GPU as fences need it: kernels loaded, the segment mapped, launching on streams and into captured graphs.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "../include/picket_fence.h"
 #include "../ring/segment.h"
+#include "budget.h"
 #include "cuda_driver.h"
 #include "fence_ptx.h"
 
@@ -48,14 +50,24 @@ class Gpu {
   static void describe(const Place& place, picket_control* control);
 
   Gpu(const Place& place, Segment* segment) : place_(place), segment_(segment) {}
-  // Loads the kernels and maps the segment. False and a message when the driver refuses; what it gave until then stays.
-  bool open(std::string* error);
+  // Loads the kernels and maps the segment; `measured`: also measures what fences cost. False and a message when the
+  // driver refuses; what it gave until then stays.
+  bool open(bool measured, std::string* error);
+  const FenceCosts& costs() const { return costs_; }
 
   CuResult capture_of(CuStream stream, Capture* capture) const;
-  // Stamps on the stream, which is not being captured, or in line into its capture.
-  CuResult launch(CuStream stream, const uint32_t* ids, unsigned count) const;
-  // Stamps into the stream's active capture.
+  // Stamps on the stream, or in line into its capture.
+  CuResult launch(CuStream stream, const uint32_t* ids, unsigned count, bool captured = false) const;
+  // Stamps into the stream's active capture. `form`: side or in line.
   CuResult add_to_graph(CuStream stream, const Capture& capture, uint32_t id, int form);
+
+  // The form for a border of this capture where none is asked for. `expected`: collectives may be captured; `captured`:
+  // one just was.
+  int best_form(const Capture& capture, bool expected, bool captured);
+
+  // What follows on the stream waits for let_go(), at most 20 ms, so that the host gets ahead of the GPU.
+  CuResult hold(CuStream stream);
+  void let_go();
 
   // One clock sample: sets gpu_ns, monotonic_ns, uncertainty_ns and fence_claimed. False when the GPU did not answer.
   // Called by one thread.
@@ -72,21 +84,56 @@ class Gpu {
     std::vector<CuNode> dependencies;
     FenceArgs args;
   };
+  // Where fences write: the ring's cursor, the ring, and its capacity.
+  struct Target {
+    uint64_t cursor = 0, ring = 0;
+    uint32_t mask = 0, log2 = 0;
+  };
+  struct TimingEvents {
+    CuEvent begin = nullptr, end = nullptr;
+  };
+  // What has_nccl() has seen of a capture.
+  struct Inspected {
+    uint64_t capture = 0;
+    size_t nodes = 0;
+    bool nccl = false;
+  };
 
   bool load(std::string* error);
   FenceArgs arguments(const uint32_t* ids, unsigned count) const;
   CuResult merge(Chain* chain, uint32_t id);
   CuResult add_side(const Capture& capture, const Chain& chain, FenceArgs args, CuNode* node);
-  CuResult add_in_line(CuStream stream, uint32_t id, CuNode* node);
+  CuResult add_in_line(CuStream stream, const Capture& capture, uint32_t id, CuNode* node);
+  bool is_kernel(CuNode node) const;
+  bool is_of_nccl(CuNode node) const;
+  CuResult overlap(CuGraph graph, CuNode from, CuNode to) const;
+  bool has_nccl(const Capture& capture);
+  FenceCosts measure();
+  CuResult put_chain(int form);
+  double timed(const TimingEvents& events, CuGraphExec graph, int form);
+  bool measure(FenceCosts* costs);
+  void release_successors(CuGraph graph, Chain* chain) const;
 
   const Place place_;
   Segment* const segment_;
-  CuFunction fence_ = nullptr, clock_ = nullptr;
-  uint64_t cursor_ = 0, ring_ = 0, handshake_ = 0;
+  // In the pages of cursor_ and handshake_, beside what the clock uses.
+  static constexpr uint64_t kScratchCursor = 2048, kScratchRing = 2048, kGate = 1024;
+  static constexpr uint32_t kScratchLog2 = 6, kScratchRecords = 1 << kScratchLog2;
+
+  CuFunction fence_ = nullptr, clock_ = nullptr, gate_ = nullptr, load_ = nullptr;
+  unsigned processors_ = 1;
+  bool overlaps_ = false;                  // graphs may launch fences before their predecessors are through
+  mutable std::atomic<bool> overlaps_eager_{false};  // streams may too
+  uint64_t cursor_ = 0, handshake_ = 0;
+  Target target_;
+  uint64_t gates_ = 0;
   uint64_t* handshake_host_ = nullptr;
   CuStream stream_ = nullptr;
   std::mutex mutex_;
   std::unordered_map<CuStream, Chain> chains_;
+  Inspected inspected_;
+  bool nccl_ = false, no_nccl_ = false;  // seen: NCCL's nodes, and a collective without them
+  FenceCosts costs_;
 };
 
 }  // namespace picket

@@ -14,6 +14,7 @@ namespace picket {
 namespace {
 
 constexpr uint32_t kFenceCapacity = 1 << 17, kHostCapacity = 1 << 12, kPhaseCapacity = 1 << 12, kClockCapacity = 1 << 8;
+constexpr double kOverheadBudget = 0.005;
 constexpr uint64_t kSweepAgeNs = 600000000000;  // a collector that is restarted still finds what a dead engine left
 
 thread_local std::string last_error;
@@ -71,7 +72,8 @@ std::string problem_of(const picket_options* options, SegmentShape* shape) {
     return "picket_options.size is not that of this library; rebuild the caller with the matching header";
   if (options->attributes && strlen(options->attributes) >= sizeof(picket_control::attributes))
     return "attributes are longer than " + std::to_string(sizeof(picket_control::attributes) - 1) + " bytes";
-  if (options->form != PICKET_FORM_SIDE && options->form != PICKET_FORM_IN_LINE) return "form is unknown";
+  if (!is_form(options->form)) return "form is unknown";
+  if (!(options->overhead_budget <= 1)) return "overhead_budget is a share, at most 1";
   if (!capacity_of(options->fence_capacity, kFenceCapacity, 1u << 28, &shape->fence_capacity) ||
       !capacity_of(options->host_capacity, kHostCapacity, PICKET_MAX_HOST_CAPACITY, &shape->host_capacity) ||
       !capacity_of(options->phase_capacity, kPhaseCapacity, PICKET_MAX_PHASES, &shape->phase_capacity))
@@ -93,11 +95,13 @@ int open_segment(const picket_options& options, const SegmentShape& shape, picke
   };
   handle->segment = Segment::create(directory, shape, describe, &error);
   if (!handle->segment) return fail(nullptr, PICKET_ERR_SYSTEM, error);
+  double budget = options.overhead_budget == 0 ? kOverheadBudget : std::max(options.overhead_budget, 0.0);
   if (place.context) {
     handle->gpu = std::make_unique<Gpu>(place, handle->segment.get());
-    if (!handle->gpu->open(&error)) return fail(nullptr, PICKET_ERR_CUDA, error);
+    if (!handle->gpu->open(budget > 0, &error)) return fail(nullptr, PICKET_ERR_CUDA, error);
   }
   handle->form = options.form;
+  handle->overhead.open(handle->segment.get(), handle->gpu.get(), &handle->phases, budget);
   uint32_t period_ms = options.clock_period_ms ? options.clock_period_ms : 1000;
   try {
     handle->clock = std::make_unique<ClockThread>(handle->segment.get(), handle->gpu.get(), period_ms);

@@ -14,8 +14,12 @@ class Phases {
  public:
   // Gives the id of an equal earlier registration or writes a new entry. Returns PICKET_OK or an error and its text.
   int add(Segment* segment, const picket_phase& phase, uint32_t* id, std::string* error);
+  // The id of the same phase for records that stand for `weight` occurrences; the phase itself where no id is left.
+  uint32_t weighted(Segment* segment, uint32_t phase, float weight);
 
  private:
+  int put(Segment* segment, const picket_phase_entry& entry, uint32_t* id, std::string* error);
+
   std::map<std::string, uint32_t> ids_;  // by the entry's bytes
 };
 

@@ -72,18 +72,35 @@ int look_at(picket_handle* handle, void* stream, Capture* capture) {
   return PICKET_OK;
 }
 
+// Looks at the stream and gives the border's place.
+int place_of(picket_handle* handle, uint32_t phase, void* stream, uint32_t type, Capture* capture, BorderPlace* place) {
+  int result = look_at(handle, stream, capture);
+  if (result != PICKET_OK) return result;
+  bool captured = capture->status != kCuCaptureNone;
+  *place = {stream, 0, captured ? capture->id : 0, handle->form.load(std::memory_order_relaxed)};
+  if (captured && place->form == PICKET_FORM_AUTO) {
+    bool collective = type == PICKET_FENCE_END && handle->segment->phases()[phase].kind == PICKET_KIND_COMM;
+    place->form = handle->gpu->best_form(*capture, handle->collectives, collective);
+  }
+  return lane_of(handle, stream, captured, &place->lane);
+}
+
 int border(picket_handle* handle, uint32_t phase, void* stream, uint32_t type) {
   if (!known(handle, phase)) return unknown_phase(handle, phase);
   Capture capture;
-  int result = look_at(handle, stream, &capture);
+  BorderPlace place;
+  int result = place_of(handle, phase, stream, type, &capture, &place);
   if (result != PICKET_OK) return result;
-  uint32_t id = fence_id(type, 0, phase);
-  if (capture.status == kCuCaptureNone) return stamp_now(handle, stream, &id, 1);
-  uint32_t lane;
-  result = lane_of(handle, stream, true, &lane);
-  if (result != PICKET_OK) return result;
-  id |= lane << PICKET_FENCE_LANE_SHIFT;
-  CuResult added = handle->gpu->add_to_graph(stream, capture, id, handle->form.load(std::memory_order_relaxed));
+  uint32_t written;
+  {
+    std::lock_guard<std::mutex> guard(handle->mutex);
+    written = type == PICKET_FENCE_BEGIN ? handle->overhead.begin(place, phase, false) : handle->overhead.end(place, phase);
+  }
+  if (written == Overhead::kLeftOut) return PICKET_OK;
+  uint32_t id = fence_id(type, 0, written);
+  if (place.capture == 0) return stamp_now(handle, stream, &id, 1);
+  // The dependencies that were looked up stay valid: nothing was captured since.
+  CuResult added = handle->gpu->add_to_graph(stream, capture, id | place.lane << PICKET_FENCE_LANE_SHIFT, place.form);
   if (added != 0)
     return fail(handle, PICKET_ERR_CUDA, handle->gpu->driver().describe("adding a fence to a graph", added));
   return PICKET_OK;
@@ -95,14 +112,19 @@ int begin_call(picket_handle* handle, uint32_t phase, void* stream, const picket
   if (!call) return fail(handle, PICKET_ERR_ARGUMENT, "call is NULL");
   if (!known(handle, phase)) return unknown_phase(handle, phase);
   Capture capture;
-  int result = look_at(handle, stream, &capture);
+  BorderPlace place;
+  int result = place_of(handle, phase, stream, PICKET_FENCE_BEGIN, &capture, &place);
   if (result != PICKET_OK) return result;
-  if (capture.status != kCuCaptureNone)
+  if (place.capture != 0)
     return fail(handle, PICKET_ERR_ARGUMENT, "a captured call has no facts of its own; register a phase with them");
   picket_host_record record = {};
   record.type = PICKET_HOST_CALL;
   record.phase = uint16_t(phase);
   record.payload.call = *call;
+  {
+    std::lock_guard<std::mutex> guard(handle->mutex);
+    if (handle->overhead.begin(place, phase, true) == Overhead::kLeftOut) return PICKET_OK;
+  }
   uint32_t ids[] = {link_to(put_host(handle, &record)), fence_id(PICKET_FENCE_BEGIN, 0, phase)};
   return stamp_now(handle, stream, ids, 2);
 }
@@ -168,6 +190,7 @@ extern "C" int picket_phase_register(picket_t* handle, const picket_phase* phase
     {
       std::lock_guard<std::mutex> guard(handle->mutex);
       result = handle->phases.add(handle->segment.get(), *phase, id, &error);
+      handle->collectives = handle->collectives || phase->kind == PICKET_KIND_COMM;
     }
     return result == PICKET_OK ? result : fail(handle, result, error);
   });
@@ -200,9 +223,19 @@ extern "C" int picket_mark(picket_t* handle, uint32_t phase, int type, const pic
 
 extern "C" int picket_form(picket_t* handle, int form) {
   return guarded(handle, [&] {
-    if (form != PICKET_FORM_SIDE && form != PICKET_FORM_IN_LINE)
+    if (!is_form(form))
       return fail(handle, PICKET_ERR_ARGUMENT, "form is unknown");
     handle->form = form;
+    return PICKET_OK;
+  });
+}
+
+extern "C" int picket_overhead(picket_t* handle, char* text, size_t size) {
+  return guarded(handle, [&] {
+    if (!text || size == 0) return fail(handle, PICKET_ERR_ARGUMENT, "text is NULL or has no room");
+    std::lock_guard<std::mutex> guard(handle->mutex);
+    size_t length = handle->overhead.reason().copy(text, size - 1);
+    text[length] = 0;
     return PICKET_OK;
   });
 }

@@ -30,8 +30,9 @@ extern "C" {
 #define PICKET_DEVICE_NONE (-1)    /* host clock */
 #define PICKET_DEVICE_CURRENT (-2) /* the device of the calling thread's CUDA context; without one, the host clock */
 
-#define PICKET_FORM_SIDE 0    /* beside the captured stream: cheapest, except beside NCCL's nodes */
-#define PICKET_FORM_IN_LINE 1 /* in the captured stream */
+#define PICKET_FORM_AUTO 0    /* in line in graphs with NCCL's nodes, beside the stream in all others */
+#define PICKET_FORM_SIDE 1    /* beside the captured stream: cheapest, except beside NCCL's nodes */
+#define PICKET_FORM_IN_LINE 2 /* in the captured stream */
 
 typedef struct picket_handle picket_t;
 
@@ -44,6 +45,7 @@ typedef struct picket_options {
   uint32_t fence_capacity, host_capacity, phase_capacity; /* powers of two; 0: 131072, 4096, 4096 */
   uint32_t clock_period_ms;                               /* 0: 1000 */
   int32_t form;                                           /* PICKET_FORM_* of captured fences */
+  double overhead_budget; /* share of a pass that fences may cost; 0: 0.005; negative: stamp every border */
 } picket_options;
 
 typedef struct picket_phase {
@@ -82,6 +84,10 @@ picket_step_payload picket_step_unknown(void);
 /* A phase of the calling host thread (data loading, checkpoint) begins (PICKET_HOST_BEGIN) or ends (PICKET_HOST_END).
  * `call` may be NULL. */
 int picket_mark(picket_t* picket, uint32_t phase, int type, const picket_call_payload* call);
+
+/* What was chosen last to stay within the overhead budget, and why, as a sentence; its numbers are in the control
+ * block. At most size - 1 bytes of text and a NUL. */
+int picket_overhead(picket_t* picket, char* text, size_t size);
 
 /* Form of fences captured from now on. */
 int picket_form(picket_t* picket, int form);

@@ -1,4 +1,4 @@
-/* Picket ring ABI, version 1.0: the shared-memory segment between one engine process and the collector of its host.
+/* Picket ring ABI, version 1.1: the shared-memory segment between one engine process and the collector of its host.
  *
  * This header is the one source of truth. TypeScript and Python layouts are printed from it
  * (native/tools/emit_layout.cc) and a test fails when they are stale. It holds plain fixed-width data only, so gcc,
@@ -58,7 +58,7 @@
 
 #define PICKET_RING_MAGIC 0x474E4952544B4350u /* "PCKTRING" read as bytes */
 #define PICKET_RING_VERSION_MAJOR 1
-#define PICKET_RING_VERSION_MINOR 0
+#define PICKET_RING_VERSION_MINOR 1
 #define PICKET_SEGMENT_PREFIX "picket-"
 #define PICKET_LOCK_WRITER 0 /* byte of the file that the writer locks */
 #define PICKET_LOCK_READER 1 /* byte that the consuming reader locks */
@@ -140,7 +140,13 @@ typedef struct picket_control {
   uint64_t graph_records; /* records that one replay of all those nodes writes */
   uint64_t launches;      /* fences launched on a stream */
   uint64_t errors;        /* calls that failed inside; fetch-add release */
-  uint8_t reserved4[72];
+  uint64_t plans;         /* choices of borders so far; store-release after the fields below, which tell of the last */
+  float overhead_budget, overhead_predicted;              /* shares of a pass; 0: none, unknown */
+  float fence_side_ns, fence_in_line_ns, fence_eager_ns;  /* measured cost of a fence; 0 unknown */
+  float pass_us;                                          /* shortest pass seen */
+  int32_t plan_form;                                      /* PICKET_FORM_*; -1 launched on the stream */
+  uint32_t plan_borders, plan_kept;                       /* in a pass: all, and those stamped */
+  uint8_t reserved4[28];
   char first_error[256]; /* written once, before errors leaves 0 */
   uint8_t reserved5[128];
 
@@ -201,7 +207,8 @@ typedef struct picket_phase_entry {
   int32_t layer;                    /* -1: none, or told by the order of occurrence */
   int64_t bytes;                    /* message size where every call has the same; -1 */
   char name[40], op[24], group[40]; /* NUL-padded UTF-8; op and group empty where not a collective */
-  uint8_t reserved1[8];
+  float weight;                     /* occurrences that one record stands for; 0: one */
+  uint8_t reserved1[4];
 } picket_phase_entry;
 
 /* gpu_ns was read within uncertainty_ns of monotonic_ns; realtime_ns belongs to monotonic_ns. */
@@ -250,6 +257,16 @@ PICKET_AT(picket_control, graph_nodes, 536);
 PICKET_AT(picket_control, graph_records, 544);
 PICKET_AT(picket_control, launches, 552);
 PICKET_AT(picket_control, errors, 560);
+PICKET_AT(picket_control, plans, 568);
+PICKET_AT(picket_control, overhead_budget, 576);
+PICKET_AT(picket_control, overhead_predicted, 580);
+PICKET_AT(picket_control, fence_side_ns, 584);
+PICKET_AT(picket_control, fence_in_line_ns, 588);
+PICKET_AT(picket_control, fence_eager_ns, 592);
+PICKET_AT(picket_control, pass_us, 596);
+PICKET_AT(picket_control, plan_form, 600);
+PICKET_AT(picket_control, plan_borders, 604);
+PICKET_AT(picket_control, plan_kept, 608);
 PICKET_AT(picket_control, first_error, 640);
 PICKET_AT(picket_control, fence_read, 1024);
 PICKET_AT(picket_control, fence_lost, 1032);
@@ -298,6 +315,7 @@ PICKET_AT(picket_phase_entry, bytes, 8);
 PICKET_AT(picket_phase_entry, name, 16);
 PICKET_AT(picket_phase_entry, op, 56);
 PICKET_AT(picket_phase_entry, group, 80);
+PICKET_AT(picket_phase_entry, weight, 120);
 PICKET_ASSERT(sizeof(picket_clock_sample) == 64);
 PICKET_AT(picket_clock_sample, commit, 0);
 PICKET_AT(picket_clock_sample, gpu_ns, 8);

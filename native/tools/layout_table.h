@@ -34,6 +34,9 @@ inline const std::vector<LayoutField>& layout_table() {
       PICKET_FIELD("control", picket_control, host_claimed),
       PICKET_FIELD("control", picket_control, state),
       PICKET_FIELD("control", picket_control, heartbeat_ns),
+      PICKET_FIELD("control", picket_control, plans),
+      PICKET_FIELD("control", picket_control, overhead_budget),
+      PICKET_FIELD("control", picket_control, overhead_predicted),
       PICKET_FIELD("control", picket_control, fence_read),
       PICKET_FIELD("control", picket_control, attributes),
 

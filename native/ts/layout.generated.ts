@@ -5,7 +5,7 @@ export const LAYOUT = {
   segmentPrefix: 'picket-',
   version: {
     major: 1,
-    minor: 0,
+    minor: 1,
   },
   control: {
     size: 4096,
@@ -17,6 +17,9 @@ export const LAYOUT = {
     hostClaimed: 384,
     state: 512,
     heartbeatNs: 528,
+    plans: 568,
+    overheadBudget: 576,
+    overheadPredicted: 580,
     fenceRead: 1024,
     attributes: 2048,
   },

@@ -9,10 +9,21 @@
 
 namespace fake {
 
+// In nanoseconds of the stand-in's own clock, which is that of its fences and events.
+constexpr uint64_t kKernel = 4000, kSideFence = 100, kInLineFence = 700, kLaunchedFence = 1000;
+
+struct Wait {
+  int node;
+  bool early;  // a programmatic edge
+};
+
 struct Node {
   bool fence;
-  std::vector<int> waits;  // numbers of the nodes it depends on
+  std::vector<Wait> waits;
   picket::FenceArgs args;
+  bool side = false;
+  int type = 0;    // as the driver numbers them: 0 a kernel, 7 an event record
+  int domain = 0;  // memory domain of a kernel
 };
 
 struct Stream {
@@ -25,6 +36,10 @@ struct Driver {
   uint64_t capture_id = 1;
   std::string failing;  // name of the call that fails
   int launches = 0;     // outside captures
+  int early = 0;        // of these, launched before their predecessors are through
+  int gates = 0;        // gates put on streams
+  int capability = 8;   // compute capability of the GPU
+  uint64_t clock = 1000000000;
 };
 
 }  // namespace fake

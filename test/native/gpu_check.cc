@@ -26,7 +26,7 @@ struct Rig {
   std::unique_ptr<RingReader> reader;
   uint32_t attention, mlp;
 
-  explicit Rig(int form = PICKET_FORM_SIDE, uint32_t fence_capacity = 1 << 16) {
+  explicit Rig(int form = PICKET_FORM_SIDE, uint32_t fence_capacity = 1 << 16, double budget = -1) {
     picket_options options = {};
     options.size = sizeof(options);
     options.device = 0;
@@ -34,6 +34,7 @@ struct Rig {
     options.fence_capacity = fence_capacity;
     options.clock_period_ms = 50;
     options.form = form;
+    options.overhead_budget = budget;
     if (picket_open(&options, &handle) != PICKET_OK) std::fprintf(stderr, "%s\n", picket_error());
     CHECK(handle != nullptr);
     attention = phase("attention");
@@ -170,14 +171,21 @@ TEST(stalled_reader_loses_only_by_count) {
   Rig rig(PICKET_FORM_SIDE, 1024);
   void *first = cuda->stream(), *second = cuda->stream();
   void* graph = two_stream_graph(rig, first, second);
-  const int replays = brief ? 300 : 20000;
-  for (int i = 0; i < replays; i++) CHECK_EQ(cuda->graph_launch(graph, first), 0);
+  // A reader that comes back after ten seconds.
+  const uint64_t stalled_ns = brief ? 0 : 10000000000;
+  uint64_t replays = 0;
+  for (uint64_t start = monotonic_ns(); replays < 300 || monotonic_ns() - start < stalled_ns; replays++) {
+    CHECK_EQ(cuda->graph_launch(graph, first), 0);
+    if (replays % 256 == 0) cuda->wait(first);
+  }
   cuda->wait(first);
   Seen seen;
   while (drain(rig, seen)) {
   }
   CHECK_EQ(seen.count, 1024u);
-  CHECK_EQ(seen.count + rig.reader->fences_lost(), uint64_t(replays) * 6);
+  CHECK_EQ(seen.count + rig.reader->fences_lost(), replays * 6);
+  std::printf("  %llu replays, %llu records read, %llu lost\n", (unsigned long long)replays,
+              (unsigned long long)seen.count, (unsigned long long)rig.reader->fences_lost());
   // Replays after closing still find their memory.
   picket_close(rig.handle);
   CHECK_EQ(cuda->graph_launch(graph, first), 0);
@@ -263,6 +271,35 @@ TEST(durations_agree_with_cuda_events) {
     CHECK(std::llabs(fence - event) <= allowed);
     CHECK(std::llabs(side - event) <= std::max<int64_t>(allowed, 3000));
   }
+}
+
+TEST(costs_are_measured_and_borders_sampled) {
+  Rig rig(PICKET_FORM_AUTO, 1 << 16, 0.005);
+  void* stream = cuda->stream();
+  const int layers = 200;
+  auto pass = [&] {
+    rig.begin(rig.mlp, stream);
+    for (int i = 0; i < layers; i++) {
+      rig.begin(rig.attention, stream);
+      cuda->spin(stream, 4000);
+      rig.end(rig.attention, stream);
+    }
+    rig.end(rig.mlp, stream);
+  };
+  for (int i = 0; i < 3; i++) pass(), cuda->wait(stream);
+  void* graph = cuda->capture(stream, pass);
+  CHECK_EQ(cuda->graph_launch(graph, stream), 0);
+  cuda->wait(stream);
+  const picket_control* control = rig.control();
+  char text[512];
+  CHECK_EQ(picket_overhead(rig.handle, text, sizeof(text)), PICKET_OK);
+  std::printf("  side %.0f ns, in line %.0f ns, launched %.0f ns; %s\n", double(control->fence_side_ns),
+              double(control->fence_in_line_ns), double(control->fence_eager_ns), text);
+  CHECK(control->fence_side_ns > 0 && control->fence_side_ns < 5000);
+  CHECK(control->fence_in_line_ns > 0 && control->fence_in_line_ns < 10000);
+  CHECK_EQ(control->plan_borders, 2u * layers + 2);
+  CHECK_EQ(control->graph_records, control->plan_kept);
+  CHECK(control->overhead_predicted <= control->overhead_budget || control->plan_kept == 4);
 }
 
 TEST(steps_and_calls_are_linked_on_the_stream) {

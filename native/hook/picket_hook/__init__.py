@@ -107,7 +107,7 @@ def phase(name, kind=None):
 
 
 def status():
-    """What the hook does: {"enabled", "segment", "failures", "first_failure", "probes": {target: matches}}."""
+    """What the hook does: {"enabled", "segment", "overhead", "failures", "first_failure", "probes": {target: matches}}."""
     if _session is None:
         return {"enabled": False}
     return {"enabled": True, **_session.status()}

@@ -54,7 +54,8 @@ class Fence:
     """How the segment is opened; zero and empty stand for the library's defaults."""
 
     directory: str = ""
-    form: str = "side"
+    form: str = "auto"
+    overhead_budget: float = 0.005  # share of a pass; 0: every border is stamped
     fence_capacity: int = 0
     host_capacity: int = 0
     phase_capacity: int = 0
@@ -132,8 +133,9 @@ class _Reader:
 
     def _typed(self, table, key, kind, path):
         value = table[key]
-        if type(value) is not kind:
-            wanted = {str: "a text", int: "a whole number", bool: "true or false", list: "a list"}[kind]
+        if type(value) is not kind and not (kind is float and type(value) is int):
+            wanted = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", list: "a list"}
+            wanted = wanted[kind]
             self._fail((*path, key), f'"{key}" is {value!r}', f"it must be {wanted}")
         return value
 
@@ -171,6 +173,9 @@ class _Reader:
     def _fence(self):
         fence = self._filled("fence", Fence)
         self._one_of(fence.form, tuple(FORMS), ("fence", "form"))
+        if not 0 <= fence.overhead_budget <= 1:
+            problem = f'"overhead_budget" is {fence.overhead_budget}'
+            self._fail(("fence", "overhead_budget"), problem, "it is a share of a pass, 0 to 1: 0.005 is half a percent")
         for item in fields(Fence):
             value = getattr(fence, item.name)
             if isinstance(value, int) and not 0 <= value < 1 << 32:

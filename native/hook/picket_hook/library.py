@@ -2,11 +2,12 @@
 
 import ctypes
 import os
-from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int32, c_int64, c_uint32, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from pathlib import Path
 
 LIBRARY_NAME = "libpicket_fence.so"
-FORMS = {"side": 0, "in_line": 1}
+FORMS = {"auto": 0, "side": 1, "in_line": 2}
+NO_BUDGET = -1.0
 NO_DEVICE = -1
 
 
@@ -21,6 +22,7 @@ class Options(ctypes.Structure):
         ("phase_capacity", c_uint32),
         ("clock_period_ms", c_uint32),
         ("form", c_int32),
+        ("overhead_budget", c_double),
     ]
 
 
@@ -70,6 +72,8 @@ _SIGNATURES = {
     "picket_step": (c_int, [c_void_p, POINTER(StepPayload), POINTER(c_char_p), c_void_p]),
     "picket_step_unknown": (StepPayload, []),
     "picket_mark": (c_int, [c_void_p, c_uint32, c_int, POINTER(CallPayload)]),
+    "picket_overhead": (c_int, [c_void_p, c_char_p, c_size_t]),
+    "picket_control_of": (c_void_p, [c_void_p]),
     "picket_path": (c_char_p, [c_void_p]),
     "picket_error": (c_char_p, []),
 }
@@ -111,6 +115,11 @@ class Library:
     def message(self):
         """Text of the calling thread's last failure."""
         return self.error().decode(errors="replace")
+
+    def plan(self, handle):
+        """What was chosen last to stay within the overhead budget, and why."""
+        text = ctypes.create_string_buffer(1024)
+        return text.value.decode(errors="replace") if self.overhead(handle, text, len(text)) == 0 else None
 
     def opened(self, options):
         """Opens a segment and gives its handle, or None where the library is disabled. Raises LibraryError."""

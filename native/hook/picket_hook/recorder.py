@@ -3,10 +3,10 @@
 import os
 import sys
 import threading
-from ctypes import byref, c_char_p
+from ctypes import byref, c_char_p, c_uint64
 
 from . import layout_generated as layout
-from .failures import FAILURES, contained
+from .failures import FAILURES, LOG, contained
 from .library import NO_DEVICE, CallPayload
 from .phases import KINDS, UNREGISTERED
 
@@ -34,6 +34,7 @@ class Recorder:
         self._handle = None
         self._gpu = None
         self._raw_stream = self._capturing = None
+        self._plans, self._told = None, 0
         for phase in self._phases:
             phase.id = UNREGISTERED
         self._phases = []
@@ -80,6 +81,7 @@ class Recorder:
             return False
         names = (c_char_p * len(requests))(*(str(name).encode() for name in requests)) if requests else None
         payload.requests = len(requests)
+        self._tell_plan()
         return self._ok(self._library.step(self._handle, byref(payload), names, self.stream()))
 
     def stream(self):
@@ -93,6 +95,16 @@ class Recorder:
     def path(self):
         """The segment's file; None while there is none."""
         return self._library.path(self._handle).decode() if self._handle else None
+
+    def plan(self):
+        """What the library chose to stay within the overhead budget, and why; None while there is no segment."""
+        return self._library.plan(self._handle) if self._handle else None
+
+    def _tell_plan(self):
+        """Logs each new choice once."""
+        if self._plans is not None and self._plans.value != self._told:
+            self._told = self._plans.value
+            LOG.info("picket: %s", self.plan())
 
     def close(self):
         """Ends recording for good."""
@@ -123,6 +135,7 @@ class Recorder:
             self._handle = self._library.opened(self._options(torch))
             if self._handle is None:
                 return False
+            self._plans = c_uint64.from_address(self._library.control_of(self._handle) + layout.CONTROL_PLANS)
             self._state = OPEN
             return True
 

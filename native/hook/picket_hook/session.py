@@ -9,7 +9,7 @@ from .config import Probe, backward_of
 from .failures import FAILURES, contained
 from .functions import FunctionProbes
 from .imports import ImportWatch
-from .library import FORMS, Library, Options
+from .library import FORMS, NO_BUDGET, Library, Options
 from .lines import LineProbes
 from .modules import ModuleProbes, path_of
 from .patches import Patches
@@ -84,6 +84,7 @@ class Session:
         watched = (*self.modules.watched, *self.functions.watched, *self.lines.watched)
         return {
             "segment": self.recorder.path(),
+            "overhead": self.recorder.plan(),
             "failures": FAILURES.count,
             "first_failure": FAILURES.first,
             "probes": {one.probe.target: one.matches for one in watched},
@@ -99,6 +100,7 @@ class Session:
             phase_capacity=fence.phase_capacity,
             clock_period_ms=fence.clock_period_ms,
             form=FORMS[fence.form],
+            overhead_budget=fence.overhead_budget or NO_BUDGET,
         )
 
     def _wants(self, spec):

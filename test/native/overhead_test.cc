@@ -1,0 +1,296 @@
+// What fences cost and what is done about it, against the stand-in driver: edges that overlap on Hopper, the form that
+// is chosen, the measurement, and the borders that are left out.
+#include <cmath>
+
+#include "../../native/fence/budget.h"
+#include "capture_rig.h"
+
+using namespace picket;
+using namespace check;
+
+namespace {
+
+constexpr double kHalfPercent = 0.005;
+
+// A GPU on which a fence can be launched early.
+struct Hopper {
+  Hopper() { driver().capability = 9; }
+  ~Hopper() { driver().capability = 8; }
+};
+
+struct Model {
+  Rig& rig;
+  uint32_t forward, all_reduce;
+  int layers;
+
+  Model(Rig& rig, int layers) : rig(rig), layers(layers) {
+    forward = rig.phase("forward");
+    all_reduce = 0;
+  }
+  void with_collectives() { all_reduce = rig.phase("all_reduce", PICKET_KIND_COMM); }
+  // Per layer: attention (two kernels), its all-reduce where asked for, mlp (three kernels).
+  void pass() {
+    rig.begin(forward);
+    for (int i = 0; i < layers; i++) {
+      rig.begin(rig.attention);
+      kernel(kStream), kernel(kStream);
+      if (all_reduce) rig.begin(all_reduce), kernel(kStream), rig.end(all_reduce);
+      rig.end(rig.attention);
+      rig.begin(rig.mlp);
+      kernel(kStream), kernel(kStream), kernel(kStream);
+      rig.end(rig.mlp);
+    }
+    rig.end(forward);
+  }
+  void capture() {
+    begin_capture(kStream);
+    pass();
+  }
+};
+
+// Records and the occurrences that they stand for.
+struct Written {
+  uint32_t records = 0;
+  double stood_for = 0;
+  long occurrences() const { return std::lround(stood_for); }
+};
+// By phase name, but for the first `skipped` records.
+std::map<std::string, Written> written(Rig& rig, size_t skipped = 0) {
+  std::string code, error;
+  auto segment = Segment::open(picket_path(rig.handle), false, &code, &error);
+  std::map<std::string, Written> all;
+  std::vector<uint32_t> ids = rig.drain();
+  for (size_t i = skipped; i < ids.size(); i++) {
+    const picket_phase_entry& entry = segment->phases()[ids[i] & 0xffff];
+    Written& one = all[entry.name];
+    one.records++;
+    one.stood_for += entry.weight == 0 ? 1 : double(entry.weight);
+  }
+  return all;
+}
+
+std::string reason(Rig& rig) {
+  char text[1024];
+  CHECK_EQ(picket_overhead(rig.handle, text, sizeof(text)), PICKET_OK);
+  return text;
+}
+
+}  // namespace
+
+TEST(side_fences_are_launched_before_their_kernel_is_through) {
+  Hopper hopper;
+  Rig rig;
+  begin_capture(kStream);
+  rig.begin(rig.attention);
+  kernel(kStream);
+  rig.end(rig.attention);
+  kernel(kStream);
+  rig.end(rig.mlp);
+  CHECK_EQ(graph_text(), "0:f1() 1:k() 2:f1(0 1~) 3:k(1) 4:f1(2 3~)");
+}
+
+TEST(in_line_fences_overlap_with_both_neighbours) {
+  Hopper hopper;
+  Rig rig(PICKET_FORM_IN_LINE);
+  begin_capture(kStream);
+  kernel(kStream);
+  rig.begin(rig.attention);
+  kernel(kStream);
+  rig.end(rig.attention);
+  kernel(kStream);
+  driver().graph.back().type = 7;
+  rig.begin(rig.mlp);
+  // The event record 4 is no kernel and waits for all of the fence.
+  CHECK_EQ(graph_text(), "0:k() 1:f1(0~) 2:k(1~) 3:f1(2~) 4:k(3) 5:f1(4)");
+}
+
+TEST(refused_edges_stay_plain) {
+  Hopper hopper;
+  Rig rig;
+  begin_capture(kStream);
+  kernel(kStream);
+  driver().failing = "cuGraphAddDependencies";
+  rig.begin(rig.attention);
+  CHECK_EQ(graph_text(), "0:k() 1:f1(0)");
+  CHECK_EQ(picket_control_of(rig.handle)->errors, 0u);
+}
+
+TEST(launched_fences_overlap_until_the_driver_refuses) {
+  Hopper hopper;
+  Rig rig;
+  int early = driver().early;
+  rig.begin(rig.attention);
+  CHECK_EQ(driver().early - early, 1);
+  driver().failing = "cuLaunchKernelEx";
+  rig.end(rig.attention);
+  driver().failing.clear();
+  rig.begin(rig.mlp);
+  CHECK_EQ(driver().early - early, 1);
+  CHECK_EQ(rig.drain().size(), size_t(3));
+}
+
+TEST(graphs_with_nccl_get_fences_in_line) {
+  Rig rig(PICKET_FORM_AUTO);
+  uint32_t all_reduce = rig.phase("all_reduce", PICKET_KIND_COMM);
+  begin_capture(kStream);
+  kernel(kStream);
+  rig.begin(all_reduce);  // in line, as NCCL's nodes may come
+  kernel(kStream);
+  driver().graph.back().domain = 1;
+  rig.end(all_reduce);
+  CHECK_EQ(graph_text(), "0:k() 1:f1(0) 2:k(1) 3:f1(2)");
+  begin_capture(kStream);
+  kernel(kStream);
+  rig.begin(rig.mlp);
+  kernel(kStream);
+  CHECK_EQ(graph_text(), "0:k() 1:f1(0) 2:k(1)");
+}
+
+TEST(graphs_whose_collectives_are_kernels_get_side_nodes) {
+  Rig rig(PICKET_FORM_AUTO);
+  uint32_t all_reduce = rig.phase("all_reduce", PICKET_KIND_COMM);
+  begin_capture(kStream);
+  rig.begin(all_reduce);
+  kernel(kStream);
+  rig.end(all_reduce);
+  kernel(kStream);
+  rig.begin(rig.mlp);
+  kernel(kStream);
+  CHECK_EQ(graph_text(), "0:f1() 1:k(0) 2:f1(1) 3:k(1) 4:f1(3 2) 5:k(3)");
+}
+
+TEST(graphs_without_collectives_get_side_nodes) {
+  Rig rig(PICKET_FORM_AUTO);
+  begin_capture(kStream);
+  rig.begin(rig.mlp);
+  kernel(kStream);
+  CHECK_EQ(graph_text(), "0:f1() 1:k()");
+}
+
+TEST(costs_are_measured_when_the_segment_opens) {
+  Rig rig(PICKET_FORM_AUTO, kHalfPercent);
+  const picket_control* control = picket_control_of(rig.handle);
+  CHECK_EQ(std::lround(control->fence_side_ns), long(fake::kSideFence));
+  CHECK_EQ(std::lround(control->fence_in_line_ns), long(fake::kInLineFence));
+  CHECK_EQ(std::lround(control->fence_eager_ns), long(fake::kLaunchedFence));
+  CHECK_EQ(control->graph_nodes, 0u);
+  CHECK_EQ(rig.drain().size(), size_t(0));
+}
+
+TEST(what_cannot_be_measured_is_stamped_in_full) {
+  driver().failing = "cuStreamBeginCapture";
+  Rig rig(PICKET_FORM_AUTO, kHalfPercent);
+  driver().failing.clear();
+  Model model(rig, 8);
+  for (int i = 0; i < 6; i++) model.pass();
+  CHECK_EQ(written(rig)["mlp"].records, 6u * 2 * 8);
+  CHECK_EQ(picket_control_of(rig.handle)->fence_side_ns, 0.0f);
+}
+
+TEST(first_passes_are_held_back_to_be_timed) {
+  Rig rig(PICKET_FORM_AUTO, kHalfPercent);
+  Model model(rig, 8);
+  int before = driver().gates;
+  for (int i = 0; i < 6; i++) model.pass();
+  CHECK_EQ(driver().gates - before, 3);
+  model.capture();
+  end_capture();
+  model.pass(), model.pass();
+  CHECK_EQ(driver().gates - before, 4);
+}
+
+TEST(launched_borders_are_sampled_when_they_cost_too_much) {
+  Rig rig(PICKET_FORM_AUTO, kHalfPercent);
+  Model model(rig, 36);
+  for (int i = 0; i < 3; i++) model.pass();
+  size_t before = rig.drain().size();
+  model.pass();
+  auto after = written(rig, before);
+  // A pass takes 36 * 5 * 4 us and its 146 fences 1 us each, seen as 865 us; 0.5 % of that are 4 borders. Every phase
+  // is sampled as thinly as it can be.
+  CHECK_EQ(after["forward"].records, 2u);
+  CHECK_EQ(after["attention"].records, 2u);
+  CHECK_EQ(after["mlp"].records, 2u);
+  CHECK_EQ(after["attention"].occurrences(), 72);
+  CHECK(reason(rig).find("forward: launched, 6 of 146 borders") == 0);
+}
+
+TEST(captured_borders_are_sampled_from_the_deepest_up) {
+  Rig rig(PICKET_FORM_AUTO, kHalfPercent);
+  Model model(rig, 36);
+  for (int i = 0; i < 3; i++) model.pass();
+  size_t before = rig.drain().size();
+  model.capture();
+  replay();
+  auto after = written(rig, before);
+  // 865 us seen: 0.5 % are 43 side nodes of 100 ns, the two of the pass itself among them.
+  CHECK_EQ(after["attention"].records + after["mlp"].records, 14u + 24u);
+  CHECK_EQ(after["mlp"].occurrences(), 72);
+  CHECK_EQ(after["attention"].occurrences(), 72);
+  const picket_control* control = picket_control_of(rig.handle);
+  CHECK_EQ(control->plan_borders, 146u);
+  CHECK(control->overhead_predicted > 0 && control->overhead_predicted <= control->overhead_budget);
+  CHECK_EQ(control->plan_form, PICKET_FORM_SIDE);
+}
+
+TEST(collectives_inside_a_stamped_phase_are_stamped) {
+  Rig rig(PICKET_FORM_SIDE, kHalfPercent);
+  Model model(rig, 36);
+  model.with_collectives();
+  for (int i = 0; i < 4; i++) model.pass();
+  size_t before = rig.drain().size();
+  model.pass();
+  auto after = written(rig, before);
+  CHECK(after["attention"].records < 72u);
+  CHECK_EQ(after["all_reduce"].records, after["attention"].records);
+  CHECK_EQ(after["all_reduce"].occurrences(), after["attention"].occurrences());
+}
+
+TEST(without_a_pass_before_all_is_captured) {
+  Rig rig(PICKET_FORM_AUTO, kHalfPercent);
+  Model model(rig, 36);
+  model.capture();
+  CHECK_EQ(picket_control_of(rig.handle)->graph_records, 146u);
+  CHECK(reason(rig).find("all borders") != std::string::npos);
+}
+
+TEST(without_a_budget_nothing_is_held_back_or_left_out) {
+  Rig rig(PICKET_FORM_AUTO, kNoBudget);
+  Model model(rig, 36);
+  int before = driver().gates;
+  for (int i = 0; i < 5; i++) model.pass();
+  CHECK_EQ(driver().gates, before);
+  CHECK_EQ(rig.drain().size(), size_t(5 * 146));
+}
+
+TEST(samples_of_a_stride_are_spread_and_counted) {
+  for (uint32_t stride : {1u, 3u, 5u, 9u, 17u})
+    for (uint32_t count = 0; count < 40; count++) {
+      uint32_t seen = 0;
+      for (uint32_t i = 0; i < count; i++) seen += is_sampled(i, stride);
+      CHECK_EQ(sampled(count, stride), seen);
+    }
+}
+
+TEST(plans_keep_within_the_budget_or_as_near_as_they_can) {
+  PhaseUses uses;
+  uses[1] = {36, 0, kNoPhase, false};  // layer
+  uses[2] = {36, 1, 1, false};         // attention in it
+  uses[3] = {36, 1, 1, false};         // mlp in it
+  uses[4] = {72, 0, kNoPhase, true};   // collectives beside
+  auto plan_at = [&](double span) { return choose_plan(uses, 100, span, kHalfPercent); };
+  CHECK_EQ(plan_at(10e6).kept, 362u);
+  CHECK(plan_at(10e6).strides.empty());
+  Plan layers = plan_at(5e6);  // room for 250: what is deepest goes first, the layers stay
+  CHECK(layers.kept <= 250 && layers.kept > 200);
+  CHECK_EQ(layers.stride_of(1), 1u);
+  CHECK_EQ(layers.stride_of(4), 1u);
+  CHECK(plan_at(3.2e6).stride_of(1) > 1);
+  CHECK_EQ(plan_at(3.2e6).stride_of(4), 1u);
+  Plan least = plan_at(1e4);
+  CHECK(least.kept > 0 && least.predicted > kHalfPercent);
+  CHECK(choose_plan(uses, 0, 1e6, kHalfPercent).strides.empty());
+  CHECK(choose_plan(uses, 100, 0, kHalfPercent).strides.empty());
+}
+
+MAIN()
