@@ -145,8 +145,10 @@ export class FencePairer {
     if (kind !== KIND.step && --lane.busy === 0) this.#laneIdle(time);
     const start = stack.starts[at] as number;
     const whole = time - start;
+    // Counted for all that the records stand for: a sampled phase holds a share of it.
     const apart = stack.nested[at] as number;
-    if (at > 0) stack.nested[at - 1] = (stack.nested[at - 1] as number) + (IS_APART[kind] ? whole : apart);
+    const weight = this.#table.weightOf[phase] as number;
+    if (at > 0) stack.nested[at - 1] = (stack.nested[at - 1] as number) + (IS_APART[kind] ? whole * weight : apart);
     const part = stack.owners[at];
     this.#observe(this.#table.keyOf[phase] as number, laneNumber, start, whole, part ? part.step.number : -1);
     if (!part) {
@@ -155,18 +157,19 @@ export class FencePairer {
     }
     if (kind !== KIND.step) part.step.open--;
     if (kind !== KIND.step && kind !== KIND.host && time > part.step.end) part.step.end = time;
-    const own = kind === KIND.compute || kind === KIND.host ? whole - apart : whole;
+    const own = kind === KIND.compute || kind === KIND.host ? Math.max(0, whole - apart / weight) : whole;
     this.#sum(part, phase, start, own, stack.calls[at]);
   }
 
   #sum({ step, sums }: Part, phase: number, start: number, duration: number, call: CallFacts | undefined): void {
     step.dirty = true;
-    const { keys, keyOf, bytesOf, layerOf } = this.#table;
+    const { keys, keyOf, bytesOf, layerOf, weightOf } = this.#table;
     const key = keyOf[phase] as number;
     const bytes = call && call.bytes >= 0 ? call.bytes : (bytesOf[phase] as number);
-    sums.add(key, start, duration, bytes);
+    const weight = weightOf[phase] as number;
+    sums.add(key, start, duration, bytes, weight);
     if (keys[key]?.itemised)
-      sums.addItem(key, start, duration, bytes, layerOf[phase] as number, call ? call.sequence : -1);
+      sums.addItem(key, start, duration, bytes, layerOf[phase] as number, call ? call.sequence : -1, weight);
   }
 
   #laneIdle(time: number): void {

@@ -27,6 +27,8 @@ export class PhaseTable {
   keyOf = new Int32Array(0);
   kindOf = new Uint8Array(0);
   layerOf = new Int32Array(0);
+  /** Occurrences that one record stands for. */
+  weightOf = new Float64Array(0);
   /** -1 where every call has its own. */
   bytesOf = new Float64Array(0);
   readonly #layerDetail: boolean;
@@ -62,12 +64,14 @@ export class PhaseTable {
     this.keyOf = grow(this.keyOf, new Int32Array(length));
     this.kindOf = grow(this.kindOf, new Uint8Array(length));
     this.layerOf = grow(this.layerOf, new Int32Array(length));
+    this.weightOf = grow(this.weightOf, new Float64Array(length));
     this.bytesOf = grow(this.bytesOf, new Float64Array(length));
     phases.forEach((phase, i) => {
       const key = this.#keyFor(phase);
       this.keyOf[known + i] = key;
       this.kindOf[known + i] = (this.keys[key] as PhaseKey).kind;
       this.layerOf[known + i] = phase.layer;
+      this.weightOf[known + i] = phase.weight;
       this.bytesOf[known + i] = phase.bytes;
     });
   }

@@ -66,12 +66,12 @@ function pushSum(
   { clock }: RankStep,
   options: RowOptions,
 ): void {
-  const count = sums.count(index);
+  const count = Math.round(sums.count(index));
   row.start_ns = epochNs(clock.epochOfFence(sums.start(index)), options);
   row.dur_ns = Math.round(sums.sum(index));
   row.count = count;
   row.max_ns = count > 1 ? Math.round(sums.max(index)) : -1;
-  row.bytes = sums.bytes(index);
+  row.bytes = Math.round(sums.bytes(index));
   row.seq = count === 1 ? (sums.items[index]?.sequences[0] ?? -1) : -1;
   row.transfer_ns = key.blocking && options.isLocal(key.group) ? options.transferOf(key, microbatch) : -1;
   builder.push(row);
@@ -87,8 +87,7 @@ function pushItems(
 ): void {
   const comm = row.kind === KIND.comm;
   const repeats = new Map<number, number>();
-  row.count = 1;
-  row.max_ns = row.transfer_ns = -1;
+  row.transfer_ns = -1;
   for (let i = 0; i < items.starts.length; i++) {
     const told = items.layers[i] as number;
     // Layers that share an id are told by the order in which they occur.
@@ -98,8 +97,12 @@ function pushItems(
     const sequence = items.sequences[i] as number;
     row.seq = sequence >= 0 ? sequence : comm ? i : repeat > 0 ? repeat : -1;
     row.start_ns = epochNs(clock.epochOfFence(items.starts[i] as number), { epochBase });
-    row.dur_ns = items.durations[i] as number;
-    row.bytes = Math.max(0, items.bytes[i] as number);
+    const duration = items.durations[i] as number;
+    const weight = layerDetail ? 1 : (items.weights[i] as number);
+    row.count = Math.round(weight);
+    row.dur_ns = Math.round(duration * weight);
+    row.max_ns = weight > 1 ? duration : -1;
+    row.bytes = Math.round(Math.max(0, items.bytes[i] as number) * weight);
     builder.push(row);
   }
   row.layer = -1;

@@ -16,6 +16,8 @@ export interface Items {
   readonly layers: number[];
   /** Number of the collective in its group as the engine told it, else -1. */
   readonly sequences: number[];
+  /** Occurrences that each stands for. */
+  readonly weights: number[];
 }
 
 const STRIDE = 5;
@@ -30,21 +32,37 @@ export class Sums {
   #values: number[] = zeros(NEW_KEYS * STRIDE);
   readonly items: (Items | undefined)[] = [];
 
-  /** Adds a phase that has ended. */
-  add(key: number, start: number, duration: number, bytes: number): void {
+  /** Adds a phase that has ended and stands for `weight` of its kind. */
+  add(key: number, start: number, duration: number, bytes: number, weight = 1): void {
     if (key * STRIDE >= this.#values.length) this.#grow(key);
     const values = this.#values;
     const at = key * STRIDE;
     if (values[at + COUNT] === 0 || start < (values[at + START] as number)) values[at + START] = start;
-    values[at + SUM] = (values[at + SUM] as number) + duration;
+    values[at + SUM] = (values[at + SUM] as number) + duration * weight;
     if (duration > (values[at + MAX] as number)) values[at + MAX] = duration;
-    values[at + COUNT] = (values[at + COUNT] as number) + 1;
-    if (bytes > 0) values[at + BYTES] = (values[at + BYTES] as number) + bytes;
+    values[at + COUNT] = (values[at + COUNT] as number) + weight;
+    if (bytes > 0) values[at + BYTES] = (values[at + BYTES] as number) + bytes * weight;
   }
 
   /** Keeps the phase as such, beside its sum. */
-  addItem(key: number, start: number, duration: number, bytes: number, layer: number, sequence: number): void {
-    const items = (this.items[key] ??= { starts: [], durations: [], bytes: [], layers: [], sequences: [] });
+  addItem(
+    key: number,
+    start: number,
+    duration: number,
+    bytes: number,
+    layer: number,
+    sequence: number,
+    weight = 1,
+  ): void {
+    const items = (this.items[key] ??= {
+      starts: [],
+      durations: [],
+      bytes: [],
+      layers: [],
+      sequences: [],
+      weights: [],
+    });
+    items.weights.push(weight);
     items.starts.push(start);
     items.durations.push(duration);
     items.bytes.push(bytes);

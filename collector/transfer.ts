@@ -29,7 +29,7 @@ export function transferOf(
   for (let i = 0; i < first.durations.length; i++) {
     let shortest = first.durations[i] as number;
     for (const { durations } of others) if ((durations[i] as number) < shortest) shortest = durations[i] as number;
-    sum += shortest;
+    sum += shortest * (first.weights[i] as number);
   }
   return Math.round(sum);
 }

@@ -9,6 +9,9 @@ import sys
 import torch
 
 
+LEAD_CYCLES = 40_000_000  # some 20 ms
+
+
 class Report:
     """Prints JSON lines and keeps them in a file."""
 
@@ -43,21 +46,39 @@ def timed(run, times):
 
 
 def interleaved(runs, rounds, times, seed=1):
-    """{name: milliseconds of each round}; every round runs all of them, in an order of its own."""
+    """{name: milliseconds of each round}; every round runs all of them `times` times, in an order of its own.
+
+    Within a round the GPU has no pause: a kernel at its start lets the host get ahead.
+    """
     order, results, shuffle = list(runs), {name: [] for name in runs}, random.Random(seed)
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(len(runs) + 1)]
     for turn in range(rounds + 2):
         shuffle.shuffle(order)
-        for name in order:
-            value = timed(runs[name], times)
+        torch.cuda._sleep(LEAD_CYCLES)
+        for event, name in zip(events, order):
+            event.record()
+            for _ in range(times):
+                runs[name]()
+        events[-1].record()
+        events[-1].synchronize()
+        for begin, end, name in zip(events, events[1:], order):
             if turn >= 2:
-                results[name].append(value)
+                results[name].append(begin.elapsed_time(end) / times)
     return results
 
 
-def overheads(results, base="none"):
-    """{name: (median milliseconds, percent over `base`)}."""
-    medians = {name: statistics.median(values) for name, values in results.items()}
-    return {name: (value, 100 * (value / medians[base] - 1)) for name, value in medians.items()}
+def overheads(results):
+    """{name: (median milliseconds, percent over no fences)}: medians over the rounds, each against the mean of its own
+    unfenced runs, so that drift of the GPU's clock does not count. Of the unfenced runs: each against the other."""
+    bases = [(a + b) / 2 for a, b in zip(results["none"], results["none_again"])]
+    against = {"none": results["none_again"], "none_again": results["none"]}
+    return {
+        name: (
+            statistics.median(values),
+            100 * statistics.median(value / base - 1 for value, base in zip(values, against.get(name, bases))),
+        )
+        for name, values in results.items()
+    }
 
 
 def profiled(run, rounds, times):

@@ -40,7 +40,7 @@ def decode(report, switch, model, pickets, batch, rounds):
 
 def prefill(report, switch, model, pickets, rounds):
     x = engine.tokens(PREFILL)
-    launched(report, f"prefill {PREFILL} tokens", switch, pickets, lambda: model(x), max(6, rounds // 4))
+    launched(report, f"prefill {PREFILL} tokens", switch, pickets, lambda: model(x), 2 * rounds)
 
 
 def train(report, switch, pickets, rounds):
@@ -58,7 +58,7 @@ def train(report, switch, pickets, rounds):
         return loss.detach()
 
     with torch.enable_grad():
-        launched(report, f"training step {TRAINED_TOKENS} tokens", switch, pickets, step, max(6, rounds // 4))
+        launched(report, f"training step {TRAINED_TOKENS} tokens", switch, pickets, step, 2 * rounds)
 
 
 def launched(report, scenario, switch, pickets, work, rounds):
@@ -72,7 +72,7 @@ def launched(report, scenario, switch, pickets, work, rounds):
         switch.now = None
 
     runs = {name: lambda recorder=recorder: stamped(recorder) for name, recorder in recorders.items()}
-    results = compare.interleaved(runs, rounds, 4)
+    results = compare.interleaved(runs, rounds, 1)
     profiler = compare.profiled(runs["none"], 3, 4)
     tell(report, scenario, results, profiler, pickets, {})
 

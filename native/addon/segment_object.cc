@@ -139,6 +139,7 @@ Napi::Value SegmentObject::phases(const Napi::CallbackInfo& info) {
     phase.Set("name", text_of(env, entry.name));
     phase.Set("kind", entry.kind);
     phase.Set("layer", entry.layer);
+    phase.Set("weight", entry.weight > 0 ? double(entry.weight) : 1.0);
     phase.Set("op", text_of(env, entry.op));
     phase.Set("group", text_of(env, entry.group));
     phase.Set("bytes", double(entry.bytes));

@@ -224,14 +224,13 @@ bool Gpu::is_of_nccl(CuNode node) const {
          domain.integer == kCuMemSyncDomainRemote;
 }
 
-// Beside NCCL's nodes any second branch of a graph costs microseconds a collective, however small it is; so a graph that
-// may get them starts in line.
-int Gpu::best_form(const Capture& capture, bool expected, bool captured) {
+// Beside collectives any second branch of a graph may cost microseconds a collective, however small it is (with NCCL's
+// nodes it always does): docs/overhead.md. In line the cost is that of each fence.
+int Gpu::best_form(const Capture& capture, bool collectives) {
   ContextScope scope(driver(), place_.context);
   std::lock_guard<std::mutex> guard(mutex_);
   nccl_ = nccl_ || has_nccl(capture);
-  no_nccl_ = no_nccl_ || captured;
-  return nccl_ || (expected && !no_nccl_) ? PICKET_FORM_IN_LINE : PICKET_FORM_SIDE;
+  return nccl_ || collectives ? PICKET_FORM_IN_LINE : PICKET_FORM_SIDE;
 }
 
 bool Gpu::has_nccl(const Capture& capture) {

@@ -73,15 +73,13 @@ int look_at(picket_handle* handle, void* stream, Capture* capture) {
 }
 
 // Looks at the stream and gives the border's place.
-int place_of(picket_handle* handle, uint32_t phase, void* stream, uint32_t type, Capture* capture, BorderPlace* place) {
+int place_of(picket_handle* handle, void* stream, Capture* capture, BorderPlace* place) {
   int result = look_at(handle, stream, capture);
   if (result != PICKET_OK) return result;
   bool captured = capture->status != kCuCaptureNone;
   *place = {stream, 0, captured ? capture->id : 0, handle->form.load(std::memory_order_relaxed)};
-  if (captured && place->form == PICKET_FORM_AUTO) {
-    bool collective = type == PICKET_FENCE_END && handle->segment->phases()[phase].kind == PICKET_KIND_COMM;
-    place->form = handle->gpu->best_form(*capture, handle->collectives, collective);
-  }
+  if (captured && place->form == PICKET_FORM_AUTO)
+    place->form = handle->gpu->best_form(*capture, handle->collectives.load(std::memory_order_relaxed));
   return lane_of(handle, stream, captured, &place->lane);
 }
 
@@ -89,7 +87,7 @@ int border(picket_handle* handle, uint32_t phase, void* stream, uint32_t type) {
   if (!known(handle, phase)) return unknown_phase(handle, phase);
   Capture capture;
   BorderPlace place;
-  int result = place_of(handle, phase, stream, type, &capture, &place);
+  int result = place_of(handle, stream, &capture, &place);
   if (result != PICKET_OK) return result;
   uint32_t written;
   {
@@ -113,7 +111,7 @@ int begin_call(picket_handle* handle, uint32_t phase, void* stream, const picket
   if (!known(handle, phase)) return unknown_phase(handle, phase);
   Capture capture;
   BorderPlace place;
-  int result = place_of(handle, phase, stream, PICKET_FENCE_BEGIN, &capture, &place);
+  int result = place_of(handle, stream, &capture, &place);
   if (result != PICKET_OK) return result;
   if (place.capture != 0)
     return fail(handle, PICKET_ERR_ARGUMENT, "a captured call has no facts of its own; register a phase with them");
@@ -190,7 +188,7 @@ extern "C" int picket_phase_register(picket_t* handle, const picket_phase* phase
     {
       std::lock_guard<std::mutex> guard(handle->mutex);
       result = handle->phases.add(handle->segment.get(), *phase, id, &error);
-      handle->collectives = handle->collectives || phase->kind == PICKET_KIND_COMM;
+      if (phase->kind == PICKET_KIND_COMM) handle->collectives = true;
     }
     return result == PICKET_OK ? result : fail(handle, result, error);
   });

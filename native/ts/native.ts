@@ -50,6 +50,8 @@ export interface SegmentPhase {
   /** Numbers of protocol's KIND. */
   kind: number;
   layer: number;
+  /** Occurrences that one record stands for: phases are sampled to stay within the overhead budget. */
+  weight: number;
   /** Empty where not a collective. */
   op: string;
   group: string;

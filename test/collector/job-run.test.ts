@@ -10,7 +10,7 @@ import type { RankStep } from '../../collector/step-rows.js';
 import { newJobMeta } from '../../protocol/job-meta.js';
 import { rowOf } from '../../protocol/phase-batch.js';
 
-const SUMMED = { op: 'all_reduce', group: 'tp', bytes: -1, layer: -1 };
+const SUMMED = { op: 'all_reduce', group: 'tp', bytes: -1, layer: -1, weight: 1 };
 const PHASES = [
   { id: 0, name: 'all_reduce', kind: 1, ...SUMMED },
   { id: 1, name: 'mlp', kind: 0, ...SUMMED, op: '', group: '' },

@@ -50,6 +50,30 @@ describe('begins and ends', needsAddon, () => {
     });
   });
 
+  it('of sampled phases stand for all of them', () => {
+    const dir = folder();
+    const segment = segmentOf(dir);
+    const forward = segment.phase('forward', 'compute');
+    const layer = segment.phase('layer', 'compute', { weight: 3 });
+    const reduce = segment.phase('all_reduce', 'comm', { op: 'all_reduce', group: 'tp', weight: 3 });
+    segment.step({ step: 1 }, us(0));
+    segment.begin(forward, us(0));
+    segment.begin(layer, us(10));
+    segment.begin(reduce, us(15));
+    segment.end(reduce, us(20));
+    segment.end(layer, us(22));
+    segment.end(forward, us(60));
+    segment.close();
+    const { rows } = new Collecting(dir).run().close();
+    const summed = rows.filter(({ phase }) => phase !== 'step');
+    // A layer works 12 us less the 5 us of its collective; three of these leave 45 us of the pass.
+    assert.deepEqual(pick(summed, 'phase', 'dur_ns', 'count', 'max_ns'), [
+      { phase: 'forward', dur_ns: 45_000, count: 1, max_ns: -1 },
+      { phase: 'layer', dur_ns: 21_000, count: 3, max_ns: 7000 },
+      { phase: 'all_reduce', dur_ns: 15_000, count: 3, max_ns: 5000 },
+    ]);
+  });
+
   it('of equal stamps keep the order in which they were written', () => {
     const dir = folder();
     const segment = segmentOf(dir);

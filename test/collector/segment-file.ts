@@ -21,7 +21,7 @@ const CONTROL = {
   phaseCount: 516,
   clockWritten: 520,
 } as const;
-const PHASE = { layer: 4, bytes: 8, name: 16, op: 56, group: 80 } as const;
+const PHASE = { layer: 4, bytes: 8, name: 16, op: 56, group: 80, weight: 120 } as const;
 const MAGIC = 0x474e4952544b4350n;
 const CLOSED = 2;
 const OPEN = 1;
@@ -113,7 +113,7 @@ export class SegmentFile {
   phase(
     name: string,
     kind: KindName,
-    facts: { layer?: number; bytes?: number; op?: string; group?: string } = {},
+    facts: { layer?: number; weight?: number; bytes?: number; op?: string; group?: string } = {},
   ): number {
     const entry = Buffer.alloc(LAYOUT.phase.size);
     entry.writeUInt8(KIND[kind], 0);
@@ -122,6 +122,7 @@ export class SegmentFile {
     entry.write(name, PHASE.name);
     entry.write(facts.op ?? '', PHASE.op);
     entry.write(facts.group ?? '', PHASE.group);
+    entry.writeFloatLE(facts.weight ?? 0, PHASE.weight);
     writeSync(this.#file, entry, 0, entry.length, this.#offsets.phase + entry.length * this.#phaseCount);
     this.#control32(CONTROL.phaseCount, ++this.#phaseCount);
     return this.#phaseCount - 1;

@@ -295,8 +295,8 @@ TEST(costs_are_measured_and_borders_sampled) {
   CHECK_EQ(picket_overhead(rig.handle, text, sizeof(text)), PICKET_OK);
   std::printf("  side %.0f ns, in line %.0f ns, launched %.0f ns; %s\n", double(control->fence_side_ns),
               double(control->fence_in_line_ns), double(control->fence_eager_ns), text);
-  CHECK(control->fence_side_ns > 0 && control->fence_side_ns < 5000);
-  CHECK(control->fence_in_line_ns > 0 && control->fence_in_line_ns < 10000);
+  CHECK(brief || (control->fence_side_ns > 0 && control->fence_side_ns < 5000));
+  CHECK(brief || (control->fence_in_line_ns > 0 && control->fence_in_line_ns < 10000));
   CHECK_EQ(control->plan_borders, 2u * layers + 2);
   CHECK_EQ(control->graph_records, control->plan_kept);
   CHECK(control->overhead_predicted <= control->overhead_budget || control->plan_kept == 4);

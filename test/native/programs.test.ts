@@ -5,13 +5,22 @@ import { make, program, skip } from './build.js';
 
 // Each prints "ok NAME" for every case of its own and fails with the line of the broken check.
 const PROGRAMS = [
-  ...['segment_test', 'ring_test', 'ring_stress', 'fence_test', 'lifecycle_test', 'capture_test', 'gpu_check'].map(
-    (name) => `test/${name}`,
-  ),
+  ...[
+    'segment_test',
+    'ring_test',
+    'ring_stress',
+    'fence_test',
+    'lifecycle_test',
+    'capture_test',
+    'overhead_test',
+    'gpu_check',
+  ].map((name) => `test/${name}`),
   ...['ring_stress', 'fence_test', 'lifecycle_test'].map((name) => `thread/${name}`),
-  ...['segment_test', 'ring_test', 'fence_test', 'lifecycle_test', 'capture_test'].map((name) => `address/${name}`),
+  ...['segment_test', 'ring_test', 'fence_test', 'lifecycle_test', 'capture_test', 'overhead_test'].map(
+    (name) => `address/${name}`,
+  ),
 ];
-/** capture_test runs against a stand-in driver. */
+/** These run against a stand-in driver. */
 const env = { ...process.env, LD_LIBRARY_PATH: program('fake') };
 
 describe('native test programs', { skip }, () => {
@@ -21,7 +30,7 @@ describe('native test programs', { skip }, () => {
       const result = spawnSync(program(name), {
         encoding: 'utf8',
         timeout: 120_000,
-        ...(name.endsWith('capture_test') ? { env } : {}),
+        ...(/(capture|overhead)_test$/.test(name) ? { env } : {}),
       });
       equal(result.status, 0, `${result.stdout}${result.stderr}`);
       if (result.stdout.startsWith('skipped: ')) return context.skip(result.stdout.trim().slice('skipped: '.length));

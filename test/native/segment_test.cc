@@ -102,7 +102,7 @@ TEST(foreign_files_are_refused_by_kind) {
   patch(path, offsetof(picket_control, version_major), uint16_t(2));
   std::string text = refusal(path, &code);
   CHECK_EQ(code, "version");
-  CHECK(text.find("segment version 2.0, this reader understands 1.x") != std::string::npos);
+  CHECK(text.find("segment version 2.1, this reader understands 1.x") != std::string::npos);
   patch(path, offsetof(picket_control, version_major), uint16_t(1));
   patch(path, offsetof(picket_control, version_minor), uint16_t(7));
   std::string error;
