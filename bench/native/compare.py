@@ -81,15 +81,20 @@ def overheads(results):
     }
 
 
-def profiled(run, rounds, times):
+def profiled(run, rounds, times, barrier=torch.cuda.synchronize):
     """Percent that the PyTorch profiler adds: blocks with and without it in turn, the first block left out."""
     activities = [torch.profiler.ProfilerActivity.CUDA]
     plain, under = [], []
-    for turn in range(rounds + 1):
-        plain.append(timed(run, times))
+
+    def block():
+        barrier()
+        timed(run, 2)
+        return timed(run, times)
+
+    for _ in range(rounds + 1):
+        plain.append(block())
         with torch.profiler.profile(activities=activities):
-            timed(run, 1)
-            under.append(timed(run, times))
+            under.append(block())
     return 100 * (statistics.median(under[1:]) / statistics.median(plain[1:]) - 1)
 
 
