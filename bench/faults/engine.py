@@ -5,11 +5,9 @@ Scenarios are `train_FAULT` (DistributedDataParallel), `serve_FAULT` (decode, te
 Prints what the hook says of itself as JSON, after a line with the time of a fault that happens once.
 """
 
-import contextlib
 import json
 import os
 import random
-import subprocess
 import sys
 import time
 
@@ -36,18 +34,6 @@ phase = "attention"
 [[probes]]
 module = "*.Mlp"
 phase = "mlp"
-"""
-FOREIGN = """
-import sys, torch
-a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
-a @ a
-torch.cuda.synchronize()
-print("ready", flush=True)
-sys.stdin.readline()
-while True:
-    for _ in range(10):
-        a @ a
-    torch.cuda.synchronize()
 """
 
 
@@ -100,25 +86,16 @@ class Samples(torch.utils.data.Dataset):
 
 
 class Neighbour:
-    """Matrix products of somebody else on this rank's GPU, from `start()` on."""
+    """Matrix products that do not belong here, on a stream of their own beside each step of rank 1."""
 
-    def __enter__(self):
-        if ON_GPU:
-            environment = {**os.environ, "CUDA_VISIBLE_DEVICES": str(RANK), "PICKET_DISABLE": "1"}
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", FOREIGN], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-            self.process.stdout.readline()
-        return self
+    def __init__(self):
+        self.stream = torch.cuda.Stream()
+        self.matrix = torch.randn(WIDTH, WIDTH, device=DEVICE, dtype=DTYPE)
 
-    def start(self):
-        if ON_GPU:
-            self.process.stdin.write(b"go\n")
-            self.process.stdin.flush()
-
-    def __exit__(self, *exception):
-        if ON_GPU:
-            self.process.kill()
+    def work(self):
+        with torch.cuda.stream(self.stream):
+            for _ in range(40 if WORKLOAD == "train" else 6):
+                torch.mm(self.matrix, self.matrix)
 
 
 def before(step, neighbour):
@@ -128,8 +105,8 @@ def before(step, neighbour):
     if FAULT == "pause" and RANK == 1 and step == ONSET:
         print(json.dumps({"fault_ns": str(time.time_ns())}), flush=True)
         time.sleep(PAUSE_S)
-    if neighbour and step == ONSET:
-        neighbour.start()
+    if neighbour and step >= ONSET:
+        neighbour.work()
 
 
 def repeats(step):
@@ -211,11 +188,9 @@ def main():
         spin()
     else:
         dist.init_process_group("nccl" if ON_GPU else "gloo", world_size=2, device_id=DEVICE if ON_GPU else None)
-        foreign = Neighbour() if FAULT == "compute" and RANK == 1 else contextlib.nullcontext()
-        with foreign as neighbour:
-            dist.barrier()
-            (train if WORKLOAD == "train" else serve)(neighbour)
-            dist.barrier()
+        neighbour = Neighbour() if FAULT == "compute" and RANK == 1 and ON_GPU else None
+        (train if WORKLOAD == "train" else serve)(neighbour)
+        dist.barrier()
         dist.destroy_process_group()
     print(json.dumps(picket_hook.status()), flush=True)
 

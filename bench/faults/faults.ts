@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -15,7 +15,8 @@ import { DetectorProcess } from '../../test/support/detector-process.js';
 
 /*
  * Real engines on two GPUs, real faults, and what the detector says of them: hook -> collector -> embedded log -> detector
- * on this machine, one JSON line a scenario. `node dist/bench/faults/faults.js [--device cpu] [--out FILE] [SCENARIO...]`
+ * on this machine, one JSON line a scenario. --keep: where the log of all rows is to stay.
+ *   node dist/bench/faults/faults.js [--device cpu] [--out FILE] [--keep FOLDER] [SCENARIO...]
  * It needs `make -C native all addon` and, in $PICKET_PYTHON or python3, PyTorch. Exit 1 where a verdict is wrong.
  */
 
@@ -47,10 +48,11 @@ const SCENARIO_DEADLINE_MS = 120_000;
 const IDLE_SECONDS = 5;
 
 const { values: options, positionals } = parseArgs({
-  options: { device: { type: 'string', default: 'cuda' }, out: { type: 'string' } },
+  options: { device: { type: 'string', default: 'cuda' }, out: { type: 'string' }, keep: { type: 'string' } },
   allowPositionals: true,
 });
-const dir = mkdtempSync(join(tmpdir(), 'picket-faults-'));
+// A GPU maps segments in memory only.
+const dir = mkdtempSync(join(options.device === 'cuda' ? '/dev/shm' : tmpdir(), 'picket-faults-'));
 const segments = join(dir, 'segments');
 mkdirSync(segments);
 const detector = new DetectorProcess({ kind: 'embedded', dir: '', fsync: 'never' }, [], { idle_seconds: IDLE_SECONDS });
@@ -208,5 +210,6 @@ for (const [scenario, { seconds, engines }] of told) report(scenario, seconds, e
 await consumer.close();
 await bus.close();
 await collector.stop();
+if (options.keep) cpSync(detector.logDir, options.keep, { recursive: true });
 await detector.close();
 process.exit(wrong > 0 ? 1 : 0);

@@ -17,8 +17,8 @@ import type { DetectorParams } from './params.js';
  * an hour: first steps compile, and a recorded one took 22 minutes (training events in DLRover, which gives first steps 2 h). A checkpoint or evaluation under way on a rank explains that it has not come.
  */
 export interface OpenPhases {
-  /** `slot|phase|group|seq|step` */
-  phases: Map<string, OpenPhase>;
+  /** `slot|phase|group|step` -> one a number */
+  phases: Map<string, OpenPhase[]>;
 }
 
 export interface OpenPhase {
@@ -49,26 +49,24 @@ export function noteOpen(open: OpenPhases, batch: PhaseBatch, keep: Uint8Array |
     const phase = columns.phase.values[columns.phase.indices[i] as number] as string;
     const group = columns.group.values[columns.group.indices[i] as number] as string;
     const [seq, step] = [columns.seq.number(i), columns.step.number(i)];
-    const key = `${slot}|${phase}|${group}|${seq}|${step}`;
-    // A sum of several has no number: it ends all of them.
-    if (columns.open[i] === 0 && (columns.count[i] as number) > 1) endAll(open, `${slot}|${phase}|${group}|`, step);
-    else if (columns.open[i] === 0) open.phases.delete(key);
-    else {
-      const durationNs = columns.dur_ns.number(i);
-      const comm = columns.kind[i] === KIND.comm;
-      open.phases.set(key, { slot, step, phase, group, seq, startNs: columns.start_ns.bigint(i), durationNs, comm });
+    const key = `${slot}|${phase}|${group}|${step}`;
+    const known = open.phases.get(key);
+    // A sum of several has no number: it ends them all. What is open need not have one either.
+    const all = columns.open[i] === 0 && ((columns.count[i] as number) > 1 || seq < 0);
+    const others = all ? [] : (known?.filter((one) => one.seq >= 0 && one.seq !== seq) ?? []);
+    if (columns.open[i] === 1) {
+      const [startNs, durationNs] = [columns.start_ns.bigint(i), columns.dur_ns.number(i)];
+      others.push({ slot, step, phase, group, seq, startNs, durationNs, comm: columns.kind[i] === KIND.comm });
     }
+    if (others.length > 0) open.phases.set(key, others);
+    else if (known) open.phases.delete(key);
   }
-}
-
-function endAll(open: OpenPhases, prefix: string, step: number): void {
-  for (const [key, phase] of open.phases) if (phase.step === step && key.startsWith(prefix)) open.phases.delete(key);
 }
 
 /** Where the run has come to, by its phases that are still open; undefined: none is. */
 export function newestOf(open: OpenPhases): { step: number; ns: bigint } | undefined {
   let newest: { step: number; ns: bigint } | undefined;
-  for (const { step, startNs, durationNs } of open.phases.values()) {
+  for (const { step, startNs, durationNs } of [...open.phases.values()].flat()) {
     const ns = startNs + BigInt(Math.round(durationNs));
     if (!newest || ns > newest.ns) newest = { step, ns };
   }
@@ -80,18 +78,19 @@ export function hangingCollectives(open: OpenPhases, window: JobWindow, { comm_h
   if (open.phases.size === 0) return [];
   const limit = limitOf(window.views, comm_hang);
   const collectives = new Map<string, OpenPhase[]>();
-  for (const phase of open.phases.values()) {
+  const phases = [...open.phases.values()].flat();
+  for (const phase of phases) {
     if (!phase.comm) continue;
     const key = `${phase.group}|${phase.phase}|${phase.seq}|${phase.step}`;
     collectives.set(key, [...(collectives.get(key) ?? []), phase]);
   }
-  const paused = new Set([...open.phases.values()].filter(({ phase }) => PAUSES.has(phase)).map(({ slot }) => slot));
+  const paused = new Set(phases.filter(({ phase }) => PAUSES.has(phase)).map(({ slot }) => slot));
   const first = new Map<string, OpenPhase[]>();
   for (const arrived of collectives.values()) {
     if (!arrived.some(({ durationNs }) => durationNs > limit)) continue;
     const [{ group, phase }] = arrived as [OpenPhase];
-    const known = first.get(`${group}|${phase}`);
-    if (!known || beginOf(arrived) < beginOf(known)) first.set(`${group}|${phase}`, arrived);
+    const known = first.get(group || phase);
+    if (!known || beginOf(arrived) < beginOf(known)) first.set(group || phase, arrived);
   }
   return [...first.values()].flatMap((arrived) => findingOf(arrived, paused, limit, window.topology));
 }

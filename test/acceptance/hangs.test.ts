@@ -62,7 +62,11 @@ describe('a collective that does not end', () => {
     const row = { step: STEPS, phase: 'all_to_all', kind: KIND.comm, op: 'all_to_all', group: 'world', start_ns: T0 };
     const openRow = { ...row, open: true, dur_ns: 100_000_000_000n };
     for (const rank of without(3)) for (const seq of [41, 40]) builder.push({ ...openRow, rank, seq });
+    // What waits on the main stream has no number before it ends.
+    const wait = { ...openRow, phase: 'all_reduce_wait', op: '' };
+    for (const rank of without(3)) builder.push({ ...wait, rank });
     const hanging = builder.take();
+    for (const rank of without(3)) builder.push({ ...wait, rank, open: false, seq: 0 });
     for (const rank of without(3)) builder.push({ ...row, rank, count: 2, dur_ns: 101_000_000_000n });
     const { incidents } = judge([...healthy(), hanging, builder.take()]);
     assert.deepEqual(

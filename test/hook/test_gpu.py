@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -21,14 +22,21 @@ pytestmark = pytest.mark.skipif(not Path("/dev/nvidiactl").exists(), reason="no 
 
 
 @pytest.fixture
-def run(tmp_path):
+def memory():
+    """A folder in memory: a GPU maps no other files."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        yield directory
+
+
+@pytest.fixture
+def run(memory):
     """Runs a scenario of gpu_program.py; gives what it printed and the segment."""
 
     def scenario(name):
         environment = {key: value for key, value in os.environ.items() if key != "CUDA_VISIBLE_DEVICES"}
         paths = os.pathsep.join([str(HERE.parents[1] / "native/hook"), str(HERE)])
         done = subprocess.run(
-            [sys.executable, str(HERE / "gpu_program.py"), name, str(tmp_path)],
+            [sys.executable, str(HERE / "gpu_program.py"), name, memory],
             env=environment | {"PYTHONPATH": paths},
             capture_output=True,
             text=True,

@@ -1,7 +1,8 @@
 """Gradient reductions of DistributedDataParallel, which its C++ side issues without torch.distributed's functions.
 
 At a model's first forward pass a communication hook is registered that does what PyTorch does without one, bit for
-bit, and stamps each bucket's all-reduce from its issue to its end. Models for which the user registered a hook, or
+bit, and stamps each bucket's all-reduce from its issue to its end. What the backward pass waits for them at its end is a
+phase of its own on the stream that waits, so that it does not count as the rank's work. Models for which the user registered a hook, or
 whose reductions differ (mixed precision by DDP, overlapped optimizers), are left alone.
 """
 
@@ -11,6 +12,7 @@ import weakref
 
 from . import tracing
 from .failures import contained
+from .phases import Phase
 
 _LANES = itertools.count(1 << 40)  # above any thread id; where the host clock is used there are no stream addresses
 
@@ -54,6 +56,7 @@ class _Reductions:
     def __init__(self, group, calls, torch):
         self.group, self._calls, self._torch = group, calls, torch
         self.factor = 1.0 / group.size()
+        self._wait = Phase("all_reduce_wait", "comm", group=calls.groups.name(group))
         self._stream = None
         self._free = []  # lanes of the host clock without a reduction in flight
 
@@ -68,6 +71,21 @@ class _Reductions:
         lane = self._lane(tensor)
         phase = calls.begin(call, lane)
         return functools.partial(self._end, phase, lane, tensor.is_cuda) if phase else None
+
+    @contained
+    def wait_behind_backward(self):
+        """Stamps from the end of the backward pass, which has issued its last bucket, to that of its reductions.
+
+        DDP waits in a callback that it queues next; a callback queued by a callback is the last to run.
+        """
+        queue = self._torch.autograd.Variable._execution_engine.queue_callback
+        queue(lambda: self._begin_wait(queue))
+
+    @contained
+    def _begin_wait(self, queue):
+        recorder = self._calls.recorder
+        if not recorder.capturing() and recorder.begin(self._wait):
+            queue(lambda: recorder.end(self._wait))
 
     def _lane(self, tensor):
         if not tensor.is_cuda:
@@ -90,6 +108,8 @@ def _reduce(reductions, bucket):
     tensor = bucket.buffer()
     tensor.mul_(reductions.factor)  # as PyTorch's C++ does it: a division would round otherwise
     end = reductions.begin(tensor)
+    if bucket.is_last():
+        reductions.wait_behind_backward()
     future = reductions.group.allreduce([tensor]).get_future()
 
     def finished(done):
