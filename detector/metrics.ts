@@ -70,6 +70,11 @@ function incidentMetrics(registry: Registry) {
     'kind',
     'severity',
   ]);
+  const unrouted = counter(
+    registry,
+    'incidents_unrouted_total',
+    'Incidents opened that no route takes: nobody is told.',
+  );
   const notifications = counter(
     registry,
     'notifications_total',
@@ -83,7 +88,10 @@ function incidentMetrics(registry: Registry) {
   const held = gauge(registry, 'outbox_held', 'Changes that silences and maintenance windows hold back.');
   const dead = gauge(registry, 'outbox_dead', 'Notifications given up and kept.');
   return {
-    incidentOpened: ({ kind, severity }: Incident): void => opened.inc({ kind, severity }),
+    incidentOpened: ({ kind, severity }: Incident, routed: boolean): void => {
+      opened.inc({ kind, severity });
+      if (!routed) unrouted.inc();
+    },
     setOpenIncidents(incidents: readonly Incident[]): void {
       for (const kind of INCIDENT_KINDS) open.set({ kind }, 0);
       for (const { kind } of incidents) open.inc({ kind });

@@ -8,7 +8,7 @@ import type { FailPoints } from '../failpoints.js';
 import type { Transition } from '../incidents/incident-book.js';
 import type { StormLimits } from '../incidents/storms.js';
 import type { DetectorMetrics } from '../metrics.js';
-import { notificationsFor } from '../notify/notifications.js';
+import { isRouted, notificationsFor } from '../notify/notifications.js';
 import type { Route } from '../notify/route.js';
 import { jobKey, PartitionPipeline, type PipelineCounts } from '../pipeline/partition-pipeline.js';
 import type { RulesInForce } from '../rules/rules-in-force.js';
@@ -131,7 +131,8 @@ export class PartitionWorker {
     });
     stop();
     failPoints?.hit('store.after_commit');
-    for (const { before, after } of this.#transitions) if (!before) metrics.incidentOpened(after);
+    for (const { before, after } of this.#transitions)
+      if (!before) metrics.incidentOpened(after, isRouted(after, routes));
     this.#count();
     this.#transitions = [];
     this.#uncommitted = 0;

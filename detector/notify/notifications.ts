@@ -37,6 +37,10 @@ export function notificationsFor(
     });
 }
 
+/** Is there anybody who may hear of an incident, whatever its severity? */
+export const isRouted = (incident: Incident, routes: readonly Route[]): boolean =>
+  routes.some(({ match }) => match.fits(incident));
+
 /** By receiver: the first of its routes that the incident takes. */
 function routesTaken(incident: Incident, routes: readonly Route[]): Map<string, Route> {
   const taken = new Map<string, Route>();

@@ -49,7 +49,8 @@ export class Sender {
 
   /** Begins to send. What waits for receivers that are no longer configured is given up. Throws `store_unavailable`. */
   start(): void {
-    const { outbox, receivers, log } = this.#deps;
+    const { groups, outbox, receivers, log } = this.#deps;
+    groups.reconsider();
     const abandoned = outbox.abandonOthers(receivers.map(({ name }) => name));
     if (abandoned > 0) log.warn({ abandoned }, 'notifications given up: their receivers are not configured');
     this.#running = Promise.all(this.#loops.map((loop) => loop.run()));

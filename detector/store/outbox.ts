@@ -84,7 +84,7 @@ export interface AlertGroups {
   flush(receiver: string, group: string, plan: GroupPlan): void;
   /** Epoch milliseconds. */
   nextDueMs(receiver: string): number | undefined;
-  /** Has every group looked at now in which something is held: silences have changed. */
+  /** Has every group looked at now in which something waits or fires: silences or routes have changed. */
   reconsider(): void;
 }
 

@@ -147,6 +147,9 @@ function statementsOf({ db }: SqliteFile) {
     reconsider: db.prepare(`
       UPDATE alert_groups SET due_ms = ? WHERE EXISTS (
         SELECT 1 FROM changes c WHERE c.receiver = alert_groups.receiver AND c.group_key = alert_groups.key
-          AND c.held AND c.message_seq IS NULL AND c.dropped IS NULL)`),
+          AND c.message_seq IS NULL AND c.dropped IS NULL)
+      OR EXISTS (
+        SELECT 1 FROM told t WHERE t.receiver = alert_groups.receiver AND t.group_key = alert_groups.key
+          AND t.over_ms IS NULL)`),
   };
 }

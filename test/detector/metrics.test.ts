@@ -43,6 +43,12 @@ test('a receiver is there at zero before its first attempt', async () => {
   ]);
 });
 
+test('incidents that nobody is told of are counted', async () => {
+  const metrics = createMetrics();
+  for (const routed of [true, false, false]) metrics.incidentOpened(newIncident('a'), routed);
+  assert.deepEqual(await lines(metrics, 'picket_incidents_unrouted_total'), ['picket_incidents_unrouted_total 2']);
+});
+
 test('the outbox counts what waits for its first or another attempt', async () => {
   const metrics = createMetrics();
   metrics.setOutbox({ pending: 2, failed: 3, delivered: 50, dead: 4, void: 1, held: 6 });
@@ -53,7 +59,7 @@ test('the outbox counts what waits for its first or another attempt', async () =
 
 test('every metric of ours has the prefix and no label out of the data', async () => {
   const metrics = createMetrics();
-  metrics.incidentOpened(newIncident('a'));
+  metrics.incidentOpened(newIncident('a'), false);
   metrics.decodeError('bad_input');
   metrics.rowsDropped('impossible', 3);
   const allowed = new Set(['topic', 'partition', 'reason', 'kind', 'severity', 'receiver', 'outcome', 'le']);

@@ -14,6 +14,7 @@ const READY_WITHIN_MS = 30_000;
 export class DetectorProcess {
   readonly folder = mkdtempSync(join(tmpdir(), 'picket-test-'));
   readonly #config: string;
+  #given: object;
   #child: ChildProcess | undefined;
   #url = '';
   /** The last lines it wrote, for the message of a failing test. */
@@ -33,8 +34,15 @@ export class DetectorProcess {
       }),
       ...extra,
     };
+    this.#given = config;
+    this.configure({});
+  }
+
+  /** Changes its configuration; counts at the next start. */
+  configure(changes: object): void {
+    this.#given = { ...this.#given, ...changes };
     // JSON is YAML.
-    writeFileSync(this.#config, JSON.stringify(config));
+    writeFileSync(this.#config, JSON.stringify(this.#given));
   }
 
   /** Where an embedded log is. */

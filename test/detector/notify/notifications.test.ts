@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { notificationsFor, type ReceiverPolicy } from '../../../detector/notify/notifications.js';
+import { isRouted, notificationsFor, type ReceiverPolicy } from '../../../detector/notify/notifications.js';
 import { RouteConfig, routesOf } from '../../../detector/notify/route.js';
 import { type Incident, SEVERITIES, type Severity } from '../../../protocol/incident.js';
 import { newIncident, resolved } from '../store/support.js';
@@ -115,6 +115,11 @@ test('the first route that fits decides, and leads on where it says so', () => {
   const dev = newIncident('a', { subject: { job: 'llama-dev' } });
   assert.deepEqual(routed(dev, routes), ['log {}:{incident_id="a"}']);
   assert.deepEqual(routed(dev, routes.slice(0, 2)), []);
+  const parsed = routes.map((each) => RouteConfig.parse(each));
+  assert.deepEqual(
+    [2, 3].map((count) => isRouted(dev, routesOf(parsed.slice(0, count), ALL))),
+    [false, true],
+  );
 });
 
 test("a route matches labels of the incident and its rule, and every one of the incident's hosts", () => {

@@ -50,7 +50,7 @@ interface GettableAlert {
 }
 
 /** Debian's Alertmanager, which tells a webhook of what it is told; groups by job, and at once. */
-async function startAlertmanager(t: TestContext) {
+async function startAlertmanager(t: TestContext, port: number) {
   const hook = await startHook(t, () => ({ status: 200 }));
   const folder = temporaryFolder(t);
   const config = {
@@ -58,7 +58,6 @@ async function startAlertmanager(t: TestContext) {
     receivers: [{ name: 'hook', webhook_configs: [{ url: hook.url, send_resolved: true }] }],
   };
   writeFileSync(join(folder, 'alertmanager.yml'), JSON.stringify(config));
-  const port = await freePort();
   const server = new DebianServer(t, 'prometheus-alertmanager', [
     `--config.file=${join(folder, 'alertmanager.yml')}`,
     `--storage.path=${join(folder, 'data')}`,
@@ -80,7 +79,7 @@ test('Alertmanager takes our alerts: shows, groups and resolves them', {
   ...needsDebian,
   timeout: 120_000,
 }, async (t) => {
-  const alertmanager = await startAlertmanager(t);
+  const alertmanager = await startAlertmanager(t, await freePort());
   const { server, alerts, get, told } = alertmanager;
   // Each sending lasts for 1.2 s.
   const { change, sender } = startSending(t, receiverOf('am', alertmanager, { format: 'alertmanager', resendMs: 300 }));
@@ -135,6 +134,27 @@ test('Alertmanager takes our alerts: shows, groups and resolves them', {
   await sender.close(0);
   await until(() => ended('other') !== undefined, 'the alert to end by itself');
   assert.deepEqual(await alerts(), []);
+});
+
+test('an Alertmanager that has lost its memory is told again of what fires', {
+  ...needsDebian,
+  timeout: 60_000,
+}, async (t) => {
+  const port = await freePort();
+  const first = await startAlertmanager(t, port);
+  const { change, store } = startSending(t, receiverOf('am', first, { format: 'alertmanager', resendMs: 300 }));
+  const [a, b] = [newIncident('a'), newIncident('b')];
+  change(undefined, a);
+  change(undefined, b);
+  change(b, resolved(b));
+  await until(() => store.outbox.counts().delivered === 3, 'the deliveries');
+  await first.server.stop();
+  const { server, alerts } = await startAlertmanager(t, port);
+  const [alert, ...others] = await server.until(
+    async () => ((await alerts()).length > 0 ? alerts() : undefined),
+    'the alert',
+  );
+  assert.deepEqual([alert?.labels.incident_id, others], ['a', []]);
 });
 
 test("a webhook body is what Alertmanager's own templates take", { ...needsDebian, timeout: 60_000 }, async (t) => {

@@ -19,10 +19,10 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 
 /** Routes, silences and sender on one clock that the test turns; what is sent is written down instead. */
-function setUp(t: TestContext, configs: object[]) {
+function setUp(t: TestContext, configs: object[], path = join(temporaryFolder(t), 'picket.db')) {
   const clock = new FakeClock(START);
   const store = openSqliteStore({
-    path: join(temporaryFolder(t), 'picket.db'),
+    path,
     now: () => clock.now(),
     synchronous: 'normal',
   });
@@ -55,7 +55,7 @@ function setUp(t: TestContext, configs: object[]) {
     for (let i = 0; i < 20; i++) await setImmediate();
   };
   return {
-    ...{ store, silences, sent },
+    ...{ store, silences, sent, close: () => store.close() },
     /** Tells of changes; what is sent by then has been sent. */
     async change(...changes: [Incident | undefined, Incident][]): Promise<void> {
       for (const [before, after] of changes)
@@ -184,4 +184,15 @@ test('a maintenance window of a route holds back its receiver alone, until it is
   ]);
   await at(120);
   assert.deepEqual(sent.slice(3), ['90 ops +a: first notification']);
+});
+
+test('a repeat interval that is set while an incident fires counts from the next start on', async (t) => {
+  const path = join(temporaryFolder(t), 'picket.db');
+  const before = setUp(t, [], path);
+  await before.change([undefined, a]);
+  before.close();
+  const { change, at, sent } = setUp(t, [{ receiver: 'ops', repeat_interval: '1h' }], path);
+  await change();
+  await at(61);
+  assert.deepEqual(sent, ['60 ops +a: repeat interval elapsed']);
 });
