@@ -113,7 +113,7 @@ async function open(
     ...{ groups: store.groups, outbox: store.outbox, receivers, routes, silences },
     clock: systemClock,
     random: Math.random,
-    externalUrl: config.http.external_url ?? url,
+    externalUrl: (config.http.external_url ?? url).replace(/\/+$/, ''),
     log,
     onAttempt: metrics.notificationAttempt,
     onCircuit: metrics.receiverCircuit,

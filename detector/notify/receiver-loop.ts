@@ -29,7 +29,7 @@ export class ReceiverLoop {
   readonly #breaker: CircuitBreaker;
   readonly #retry: RetryPolicy;
   readonly #aborted: AbortSignal;
-  #known: Credentials | undefined;
+  #known: Credentials;
   #resendAtMs: number;
   #storeFailures = 0;
   #finishing = false;
@@ -39,6 +39,7 @@ export class ReceiverLoop {
   constructor(receiver: Receiver, deps: SenderDeps, aborted: AbortSignal) {
     this.#receiver = receiver;
     this.#deps = deps;
+    this.#known = receiver.credentials();
     this.#guard = new AddressGuard(receiver.allowAddresses, deps.resolve);
     this.#dispatcher = new Dispatcher(receiver.name, deps);
     this.#retry = deps.retry ?? DEFAULT_RETRY;
@@ -153,7 +154,6 @@ export class ReceiverLoop {
     try {
       this.#known = this.#receiver.credentials();
     } catch (error) {
-      if (!this.#known) throw error;
       this.#deps.log.warn(
         { receiver: this.#receiver.name, err: error },
         'secrets cannot be read; the last ones are used',
