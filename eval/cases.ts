@@ -18,9 +18,10 @@ const STEPS = { training: 240, serving: 480 } as const;
 /** Caches and queues fill slowly: a fault that acts through them needs some seconds of steps. */
 const SLOW_EFFECTS: ReadonlySet<Effect> = new Set(['kv', 'router'] as const);
 const SLOW_STEPS = 1920;
-/** Long healthy runs: steps of a large model, so that GPU-hours add up. */
-const LOAD_STEPS = { training: 2000, serving: 4000 } as const;
-const LOAD_STEP_SECONDS = { training: 8, serving: 0.05 } as const;
+/** Long healthy runs. Training: steps of a large model, so that GPU-hours add up, and fewer of them in larger jobs. */
+const LOAD_STEPS = { training: 3000, serving: 4000 } as const;
+const LOAD_RANK_STEPS = 500_000;
+const LOAD_STEP_SECONDS = { training: 20, serving: 0.05 } as const;
 
 /** A run of the scoreboard. */
 export interface CaseOptions extends SimulateOptions {
@@ -35,7 +36,7 @@ export function casesOf(seeds: readonly number[], rankCounts: readonly number[])
       Object.entries(SCENARIOS).flatMap(([name, scenario]) =>
         strengthsOf(scenario).flatMap((strength) => {
           const options = {
-            ...{ scenario: name, ranks, seed, ...lengthOf(name, scenario) },
+            ...{ scenario: name, ranks, seed, ...lengthOf(name, scenario, ranks) },
             ...(strength !== undefined && { strength }),
             ...(spansHosts(scenario) && { gpusPerHost: Math.min(8, Math.max(1, ranks / 4)) }),
           };
@@ -43,6 +44,27 @@ export function casesOf(seeds: readonly number[], rankCounts: readonly number[])
         }),
       ),
     ),
+  );
+}
+
+/** Cluster sizes of the report and the seeds they are run with; the large ones in brief. */
+export const REPORT_RUNS = [
+  { ranks: 1024, seeds: REPORT_SEEDS.slice(1, 2), brief: true },
+  { ranks: 256, seeds: REPORT_SEEDS.slice(0, 1), brief: true },
+  { ranks: 64, seeds: REPORT_SEEDS.slice(2), brief: false },
+  { ranks: 8, seeds: REPORT_SEEDS.slice(0, 2), brief: false },
+] as const;
+
+/** What the report runs: of large clusters training only (there are no larger engines) at strengths of 20 %, and stragglers of 10 % too. */
+export function reportCases(): CaseOptions[] {
+  return REPORT_RUNS.flatMap(({ ranks, seeds, brief }) =>
+    casesOf(seeds, [ranks]).filter(({ scenario: name, strength, baseline }) => {
+      const scenario = SCENARIOS[name] as Scenario;
+      if (!brief) return true;
+      const strengths = scenario.fault?.kind === 'straggler' ? [0.1, 0.2] : [0.2];
+      const strong = !isGraded(scenario) || (strength !== undefined && strengths.includes(strength));
+      return scenario.workload === 'training' && !baseline && !needsBaseline(name) && strong;
+    }),
   );
 }
 
@@ -71,9 +93,12 @@ function strengthsOf(scenario: Scenario): (number | undefined)[] {
 
 export const isHealthyLoad = (name: string): boolean => name.startsWith('healthy-load-');
 
-function lengthOf(name: string, { workload, fault }: Scenario): Pick<SimulateOptions, 'steps' | 'stepSeconds'> {
-  if (isHealthyLoad(name)) return { steps: LOAD_STEPS[workload], stepSeconds: LOAD_STEP_SECONDS[workload] };
-  return { steps: fault && SLOW_EFFECTS.has(fault.effect) ? SLOW_STEPS : STEPS[workload] };
+type Length = Pick<SimulateOptions, 'steps' | 'stepSeconds'>;
+
+function lengthOf(name: string, { workload, fault }: Scenario, ranks: number): Length {
+  if (!isHealthyLoad(name)) return { steps: fault && SLOW_EFFECTS.has(fault.effect) ? SLOW_STEPS : STEPS[workload] };
+  const steps = Math.min(LOAD_STEPS[workload], Math.ceil(LOAD_RANK_STEPS / ranks));
+  return { steps, stepSeconds: LOAD_STEP_SECONDS[workload] };
 }
 
 /** What goes on between hosts needs some of them, however few the ranks. */

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import { casesOf, DEVELOPMENT_SEEDS, REPORT_SEEDS } from './cases.js';
+import { type CaseOptions, casesOf, DEVELOPMENT_SEEDS, REPORT_RUNS, REPORT_SEEDS, reportCases } from './cases.js';
 import { failuresOf } from './failures.js';
 import { runParallel } from './pool.js';
 import { failuresText, RULES_TEXT, type Scores, tablesText } from './scoreboard.js';
@@ -11,8 +11,8 @@ const RANKS = [8, 64];
 const FULL_RANKS = [8, 64, 256, 1024];
 
 const USAGE = `npm run eval -- [--report] [--full] [--ranks N]... [--scenario PREFIX]
-  --report    the report's seeds (${REPORT_SEEDS.join(', ')}) instead of those for development (${DEVELOPMENT_SEEDS.join(', ')})
-  --full      ${FULL_RANKS.join(', ')} ranks instead of ${RANKS.join(', ')}
+  --report    the report: ${REPORT_RUNS.map(({ ranks, brief }) => `${ranks} ranks${brief ? ' in brief' : ''}`).join(', ')}; its seeds (${REPORT_SEEDS.join(', ')}) are not those for development (${DEVELOPMENT_SEEDS.join(', ')})
+  --full      everything at ${FULL_RANKS.join(', ')} ranks instead of ${RANKS.join(', ')}, with --report for each of its seeds: many hours
   --ranks     these only
   --scenario  only scenarios whose names begin so; prints and writes nothing`;
 
@@ -29,7 +29,8 @@ const { values } = parseArgs({
 async function main(): Promise<void> {
   const seeds = values.report ? REPORT_SEEDS : DEVELOPMENT_SEEDS;
   const ranks = values.ranks?.map(Number) ?? (values.full ? FULL_RANKS : RANKS);
-  const cases = casesOf(seeds, ranks).filter(({ scenario }) => scenario.startsWith(values.scenario ?? ''));
+  const all = values.report && !values.full && !values.ranks ? reportCases() : casesOf(seeds, ranks);
+  const cases = all.filter(({ scenario }) => scenario.startsWith(values.scenario ?? ''));
   const started = performance.now();
   let done = 0;
   const show = ({ outcomes }: Scores): void => {
@@ -47,13 +48,22 @@ async function main(): Promise<void> {
   const text = [
     '# Scoreboard\n',
     `Made by \`npm run eval${flags && ` -- ${flags}`}\` on ${new Date().toISOString().slice(0, 10)}: ${cases.length} runs of the simulator's`,
-    `scenarios, seeds ${seeds.join(', ')} (${values.report ? 'report' : 'development'}), ${ranks.join(', ')} ranks, ${seconds} s. Every figure below is of that run.\n`,
+    `scenarios in ${seconds} s on ${availableParallelism()} threads. Seeds (${values.report ? 'report' : 'development'}): ${seedsText(cases)}. Every figure below is of that run.\n`,
     tablesText(scores),
     RULES_TEXT,
     failuresText(scores.outcomes),
   ].join('\n');
   console.log(text);
   if (values.scenario === undefined) writeFileSync(FILE, text);
+}
+
+/** Which seeds each cluster size was run with. */
+function seedsText(cases: readonly CaseOptions[]): string {
+  const sizes = [...new Set(cases.map(({ ranks }) => ranks))].sort((a, b) => a - b);
+  const seedsOf = (size: number): number[] => [
+    ...new Set(cases.flatMap(({ ranks, seed }) => (ranks === size ? [seed] : []))),
+  ];
+  return sizes.map((size) => `${seedsOf(size).join(' and ')} at ${size} ranks`).join(', ');
 }
 
 if (values.help) console.log(USAGE);

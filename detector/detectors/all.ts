@@ -11,6 +11,7 @@ import { prefillBlocking } from './prefill-blocking.js';
 import { rotatingPauses } from './rotating-pauses.js';
 import { schedImbalance } from './sched-imbalance.js';
 import { slowHost } from './slow-host.js';
+import { slowRank } from './slow-rank.js';
 import { slowTransfers } from './slow-transfers.js';
 import { stageImbalance } from './stage-imbalance.js';
 import { stepDrift } from './step-drift.js';
@@ -39,6 +40,7 @@ export const DETECTORS: readonly { readonly name: string; readonly detector: Det
   named('uneven-bandwidth', unevenBandwidth),
   named('slow-host', slowHost),
   named('straggler', straggler),
+  named('slow-rank', slowRank),
   named('rotating-pauses', rotatingPauses),
   named('transient-stall', transientStall),
   named('step-drift', stepDrift),
@@ -60,6 +62,9 @@ const EXPLAIN_DRIFT: ReadonlySet<IncidentKind> = new Set([
   'transient_stall',
 ]);
 
+/** Keys of ranks that are slow but cost the others little. */
+const SLOW_RANK = 'slow=';
+
 /** A host that is slow as a whole is not its ranks one by one. */
 const ranksOfSlowHost = (findings: readonly Finding[]): Set<number> =>
   new Set(findings.filter(({ key }) => key.startsWith('host=')).flatMap(({ subject }) => subject.ranks));
@@ -72,8 +77,13 @@ export function explained(findings: readonly Finding[]): Finding[] {
   if (findings.length === 0) return [];
   const unusable = findings.filter(({ kind }) => kind === 'data_quality');
   if (unusable.length > 0) return unusable;
-  const drift = findings.some(({ kind }) => EXPLAIN_DRIFT.has(kind));
   const late = findings.some(({ kind, cause }) => kind === 'straggler' && cause === 'host');
+  const drift = findings.some(({ kind, key }) => EXPLAIN_DRIFT.has(kind) && !key.startsWith(SLOW_RANK));
+  const straggling = new Set(
+    findings.flatMap(({ kind, key, subject }) =>
+      kind === 'straggler' && !key.startsWith(SLOW_RANK) ? subject.ranks : [],
+    ),
+  );
   const slowHosts = ranksOfSlowHost(findings);
   const slowGroups = new Set(
     findings.filter(({ key }) => /^group=[^|]*$/.test(key)).map(({ subject }) => subject.group),
@@ -81,6 +91,7 @@ export function explained(findings: readonly Finding[]): Finding[] {
   return findings.filter(({ kind, key, cause, subject }) => {
     if (kind === 'step_drift') return !drift;
     if (key === 'rotating') return !late;
+    if (key.startsWith(SLOW_RANK)) return !subject.ranks.some((rank) => straggling.has(rank));
     // A group that lies behind its own past or the fleet need not be compared with others as well.
     if (/^group=.*\|(groups|sizes)$/.test(key)) return !slowGroups.has(subject.group);
     const ofSlowHost = kind === 'straggler' && cause === 'host' && !key.startsWith('host=');

@@ -48,6 +48,18 @@ export function quantile(sorted: Float64Array, q: number, count: number = sorted
   return a + (b - a) * (at - low);
 }
 
+/** Probability that a standard normal variable exceeds z: erfc by Chebyshev fit (Numerical Recipes, 1.2e-7 of itself). */
+export function normalTail(z: number): number {
+  const x = Math.abs(z) / Math.SQRT2;
+  const t = 1 / (1 + x / 2);
+  const coefficients = [
+    0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418, 0.37409196, 1.00002368,
+    -1.26551223,
+  ];
+  const erfc = t * Math.exp(coefficients.reduce((sum, c) => sum * t + c, 0) - x * x);
+  return z >= 0 ? erfc / 2 : 1 - erfc / 2;
+}
+
 export function mean(values: ArrayLike<number>): number {
   let sum = 0;
   let count = 0;

@@ -53,9 +53,8 @@ export class RowWriter {
 
   /** The rows so far as a message; the writer starts anew. */
   take(): PhaseBatch {
-    const batch = { meta: this.#meta, length: this.#length, columns: firstRows(this.#columns, this.#length) };
+    const batch = { meta: this.#meta, length: this.#length, columns: takeRows(this.#columns, this.#length) };
     this.#length = 0;
-    this.#columns = emptyColumns();
     this.#names = new Map();
     return batch;
   }
@@ -74,24 +73,34 @@ export class RowWriter {
 }
 
 function emptyColumns(): PhaseColumns {
-  const entries = COLUMN_NAMES.map((name) => {
-    const { type, absent } = columnSpec(name);
-    const column = newColumn(type, MESSAGE_ROWS);
-    // Index 0 stands for the absent name; both words of an int64 at once: right for the -1 and 0 that columns default to.
-    if ('indices' in column) (column.values as string[]).push((absent ?? '') as string);
-    else if (column instanceof Int64Column) column.words.fill((absent ?? 0) as number);
-    else column.fill((absent ?? 0) as number);
-    return [name, column];
-  });
-  return Object.fromEntries(entries) as PhaseColumns;
+  const columns = Object.fromEntries(
+    COLUMN_NAMES.map((name) => [name, newColumn(columnSpec(name).type, MESSAGE_ROWS)]),
+  );
+  takeRows(columns as PhaseColumns, MESSAGE_ROWS);
+  return columns as PhaseColumns;
 }
 
-function firstRows(columns: PhaseColumns, length: number): PhaseColumns {
+/** Copies the first rows and makes them empty again: most messages are far from full. */
+function takeRows(columns: PhaseColumns, length: number): PhaseColumns {
   const entries = COLUMN_NAMES.map((name) => {
     const column = columns[name];
-    if (column instanceof Int64Column) return [name, new Int64Column(column.words.subarray(0, 2 * length))];
-    if ('indices' in column) return [name, { indices: column.indices.subarray(0, length), values: column.values }];
-    return [name, column.subarray(0, length)];
+    const { absent } = columnSpec(name);
+    if (column instanceof Int64Column) {
+      const taken = new Int64Column(column.words.slice(0, 2 * length));
+      // Both words of an int64 at once: right for the -1 and 0 that columns default to.
+      column.words.fill((absent ?? 0) as number, 0, 2 * length);
+      return [name, taken];
+    }
+    if ('indices' in column) {
+      const taken = { indices: column.indices.slice(0, length), values: [...column.values] };
+      column.indices.fill(0, 0, length);
+      // Index 0 stands for the absent name.
+      (column.values as string[]).splice(0, Number.POSITIVE_INFINITY, (absent ?? '') as string);
+      return [name, taken];
+    }
+    const taken = column.slice(0, length);
+    column.fill((absent ?? 0) as number, 0, length);
+    return [name, taken];
   });
   return Object.fromEntries(entries) as PhaseColumns;
 }
