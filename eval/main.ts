@@ -14,6 +14,8 @@ const USAGE = `npm run eval -- [--report] [--full] [--ranks N]... [--scenario PR
   --report    the report: ${REPORT_RUNS.map(({ ranks, brief }) => `${ranks} ranks${brief ? ' in brief' : ''}`).join(', ')}; its seeds (${REPORT_SEEDS.join(', ')}) are not those for development (${DEVELOPMENT_SEEDS.join(', ')})
   --full      everything at ${FULL_RANKS.join(', ')} ranks instead of ${RANKS.join(', ')}, with --report for each of its seeds: many hours
   --ranks     these only
+  --minutes   begin no further case after so many; what was run is scored
+  --threads   default: one a core
   --scenario  only scenarios whose names begin so; prints and writes nothing`;
 
 const { values } = parseArgs({
@@ -21,6 +23,8 @@ const { values } = parseArgs({
     report: { type: 'boolean', default: false },
     full: { type: 'boolean', default: false },
     ranks: { type: 'string', multiple: true },
+    threads: { type: 'string', default: String(availableParallelism()) },
+    minutes: { type: 'string', default: 'Infinity' },
     scenario: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
@@ -42,13 +46,14 @@ async function main(): Promise<void> {
       for (const failure of failures) console.error(`  ${failure}`);
     }
   };
-  const scores = await runParallel(cases, availableParallelism(), show);
+  const scores = await runParallel(cases, Number(values.threads), show, 60_000 * Number(values.minutes));
+  const ran = scores.outcomes.map(({ played }) => played.options);
   const seconds = Math.round((performance.now() - started) / 1000);
   const flags = process.argv.slice(2).join(' ');
   const text = [
     '# Scoreboard\n',
-    `Made by \`npm run eval${flags && ` -- ${flags}`}\` on ${new Date().toISOString().slice(0, 10)}: ${cases.length} runs of the simulator's`,
-    `scenarios in ${seconds} s on ${availableParallelism()} threads. Seeds (${values.report ? 'report' : 'development'}): ${seedsText(cases)}. Every figure below is of that run.\n`,
+    `Made by \`npm run eval${flags && ` -- ${flags}`}\` on ${new Date().toISOString().slice(0, 10)}: ${ran.length === cases.length ? '' : `${ran.length} of `}${cases.length} runs of the simulator's`,
+    `scenarios in ${seconds} s on ${availableParallelism()} cores. Seeds (${values.report ? 'report' : 'development'}): ${seedsText(ran)}. Every figure below is of that run.\n`,
     tablesText(scores),
     RULES_TEXT,
     failuresText(scores.outcomes),
