@@ -4,6 +4,7 @@ import { PartitionPipeline } from '../../detector/pipeline/partition-pipeline.js
 import type { RuleSet } from '../../detector/rules/rule-set.js';
 import type { Incident, Severity } from '../../protocol/incident.js';
 import type { PhaseBatch } from '../../protocol/phase-batch.js';
+import type { SampleRow } from '../../protocol/sample.js';
 
 /** What one rule would have done. */
 export interface RuleTally {
@@ -55,6 +56,10 @@ export class Backtest {
       if (last > newest) newest = last;
     }
     this.#newest.set(key, newest);
+  }
+
+  addSample(sample: SampleRow): void {
+    this.#pipeline.addSamples([sample]);
   }
 
   /** Judges what waits; incidents that are still open are taken as open until the last row of their job. */

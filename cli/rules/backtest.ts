@@ -2,6 +2,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { loadBaseline } from '../../detector/baseline/baseline.js';
 import { importPaths } from '../../importers/index.js';
 import { PicketError } from '../../protocol/errors.js';
+import type { SampleRow } from '../../protocol/sample.js';
 import { wholeNumber } from '../bus-options.js';
 import { readConfigFile } from '../config-file.js';
 import { progressBar } from '../progress.js';
@@ -87,7 +88,10 @@ async function feed(paths: readonly string[], options: Options, tests: readonly 
     return rows;
   }
   const bar = progressBar('reading');
-  const source = importPaths(paths, { scenario, job, onProgress: bar.update });
+  const onSample = (sample: SampleRow): void => {
+    for (const test of tests) test.addSample(sample);
+  };
+  const source = importPaths(paths, { scenario, job, onProgress: bar.update, onSample });
   try {
     for await (const batch of source) for (const test of tests) test.add(batch);
   } finally {

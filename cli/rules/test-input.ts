@@ -8,8 +8,9 @@ import { importPaths } from '../../importers/index.js';
 import { type Incident, newSubject } from '../../protocol/incident.js';
 import { newJobMeta } from '../../protocol/job-meta.js';
 import { type PhaseBatch, PhaseBatchBuilder } from '../../protocol/phase-batch.js';
+import type { SampleRow } from '../../protocol/sample.js';
 import { canonicalPhase, KIND, kindOfPhase, OPS } from '../../protocol/vocabulary.js';
-import { simulate } from '../../simulator/simulate.js';
+import { type SimulateOptions, simulateStream } from '../../simulator/simulate.js';
 import type { RuleTest } from './test-file.js';
 
 /** Epoch ns at which the steps of a test begin. */
@@ -21,7 +22,7 @@ export async function incidentsOf(test: RuleTest, set: RuleSet, testPath: string
   const pipeline = new PartitionPipeline({ current: set });
   const transitions: Transition[] = [];
   let offset = 0n;
-  for await (const batch of batchesOf(test, testPath))
+  for await (const batch of batchesOf(test, testPath, (samples) => pipeline.addSamples(samples)))
     transitions.push(...pipeline.add(batch, { place: '', offset: offset++, again: false }));
   transitions.push(...pipeline.flush());
   const incidents = lastOf(transitions, pipeline.openIncidents());
@@ -36,10 +37,23 @@ function lastOf(transitions: readonly Transition[], open: readonly Incident[] = 
 function batchesOf(
   { trace, simulate: options, series }: RuleTest,
   testPath: string,
+  take: (samples: readonly SampleRow[]) => void,
 ): AsyncIterable<PhaseBatch> | Iterable<PhaseBatch> {
-  if (trace) return importPaths([resolve(dirname(testPath), trace.path)], { scenario: trace.scenario });
-  if (options) return simulate(options as Parameters<typeof simulate>[0]);
+  if (trace)
+    return importPaths([resolve(dirname(testPath), trace.path)], {
+      ...{ scenario: trace.scenario, onSample: (sample) => take([sample]) },
+    });
+  if (options) return simulatedBatches(options as SimulateOptions, take);
   return seriesBatches(series as NonNullable<typeof series>);
+}
+
+function* simulatedBatches(
+  options: SimulateOptions,
+  take: (samples: readonly SampleRow[]) => void,
+): Generator<PhaseBatch> {
+  for (const message of simulateStream(options))
+    if (message.type === 'phases') yield message.batch;
+    else take(message.samples);
 }
 
 /** One message a step; phases of a rank follow each other as they are listed. */

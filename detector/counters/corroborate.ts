@@ -39,7 +39,7 @@ function told(finding: Finding, counters: Counters, topology: JobTopology): Find
     case 'kv_recompute':
       return ofEngine(finding, counters);
     case 'comm_hang':
-      return withErrors(finding, counters);
+      return withErrors(withPortsDown(finding, counters), counters);
     default:
       return finding;
   }
@@ -134,6 +134,20 @@ function ofEngine(finding: Finding, { sources }: Counters): Finding {
     ...(preemptions > 0 ? { preemptions: Math.round(preemptions) } : {}),
   };
   return { ...finding, evidence };
+}
+
+/** A port that is down may be what a collective waits for. */
+function withPortsDown(finding: Finding, { flapped, sources }: Counters): Finding {
+  const down = [...flapped]
+    .map((key) => sources.get(key) as Source)
+    .filter(({ outages }) => Number.isNaN(outages.at(-1)?.upMs));
+  if (down.length === 0) return finding;
+  const ports_down = down.map(({ host, nic }) => `${host}/${nic}`).join(', ');
+  return {
+    ...finding,
+    summary: `${finding.summary}; down: ${ports_down}`,
+    evidence: { ...finding.evidence, ports_down },
+  };
 }
 
 /** Who said first that something is wrong, once somebody does: those that follow mostly tell that others have gone. */

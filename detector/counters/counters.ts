@@ -30,7 +30,7 @@ export interface SampleCounts {
   late: number;
   /** Of a name that no detector asks for. */
   unused: number;
-  /** Not taken: there are MAX_SERIES already, or MAX_WAITING samples of a time to come. */
+  /** Not followed: there are MAX_SERIES already. */
   overflow: number;
 }
 
@@ -74,8 +74,8 @@ export interface ReportedError {
 
 /** A thousand hosts of eight GPUs and NICs, eight counters each, twice over. */
 const MAX_SERIES = 262_144;
-/** Ten seconds of that. */
-const MAX_WAITING = 2_000_000;
+/** About 50 MB. */
+const MAX_WAITING = 200_000;
 const MAX_GROWTHS = 16;
 const MAX_OUTAGES = 32;
 const MAX_ERRORS = 1024;
@@ -99,20 +99,25 @@ export const newCounters = (): Counters => ({
 
 /** Takes note of a sample, whenever it comes: `advance` puts it into the order of time in which steps see it. */
 export function addSample(counters: Counters, sample: SampleRow): void {
-  if (counters.waiting.length >= MAX_WAITING) {
-    counters.counts.overflow++;
-    return;
-  }
   counters.waiting.push(sample);
   counters.inOrder = false;
+  if (counters.waiting.length > MAX_WAITING) {
+    putInOrder(counters);
+    // No step comes to their time, or only late: better early than without bound.
+    for (const early of counters.waiting.splice(MAX_WAITING >> 1).reverse()) take(counters, early);
+  }
 }
 
 /** Lets time come to `ns`: what was sampled until then counts from now on. */
 export function advance(counters: Counters, ns: bigint): void {
   const { waiting } = counters;
-  if (!counters.inOrder) waiting.sort((a, b) => (a.time_ns > b.time_ns ? -1 : a.time_ns < b.time_ns ? 1 : 0));
-  counters.inOrder = true;
+  putInOrder(counters);
   while (waiting.length > 0 && (waiting.at(-1) as SampleRow).time_ns <= ns) take(counters, waiting.pop() as SampleRow);
+}
+
+function putInOrder(counters: Counters): void {
+  if (!counters.inOrder) counters.waiting.sort((a, b) => (a.time_ns > b.time_ns ? -1 : a.time_ns < b.time_ns ? 1 : 0));
+  counters.inOrder = true;
 }
 
 function take(counters: Counters, sample: SampleRow): void {

@@ -1,8 +1,9 @@
 import type { Counters } from '../counters/counters.js';
 import { type PortTraffic, type StepView, stepTimeOf } from '../pipeline/step-view.js';
-import { newSpell, observeSpell, type Spell, type SpellEpisode } from '../reference/spell.js';
+import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
 import { episodeFinding, percent } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * Transfers are spread over some of a host's NICs only, though all of them are in use by the job.
@@ -22,11 +23,15 @@ export interface IdleNicsState {
 }
 
 const IDLE = 0.1;
-const RULE = { window: 20, hits: 16, share: 0.1, quiet: 20 };
+const RULE = { window: 20, quiet: 20 };
 
-function step(state: IdleNicsState, { topology, views, counters }: JobWindow): Finding[] {
+function step(
+  state: IdleNicsState,
+  { topology, views, counters }: JobWindow,
+  { sched_imbalance }: DetectorParams,
+): Finding[] {
   const view = views.at(-1) as StepView;
-  for (const [host, ports] of portsByHost(view)) observe(state, view, host, ports, counters);
+  for (const [host, ports] of portsByHost(view)) observe(state, view, host, ports, counters, sched_imbalance);
   return [...state.hosts].flatMap(([host, { spell, idle, busy }]) => {
     if (!spell.episode) return [];
     return [
@@ -61,6 +66,7 @@ function observe(
   host: string,
   ports: readonly PortTraffic[],
   counters: Counters | undefined,
+  params: DetectorParams['sched_imbalance'],
 ): void {
   if (ports.length < 2) return;
   const most = Math.max(...ports.map(({ bytes }) => bytes));
@@ -78,5 +84,5 @@ function observe(
   const time = stepTimeOf(view);
   const transfers = Math.min(time, Math.max(...ports.map((port) => port.time)));
   const lost = (transfers * idle.length) / ports.length;
-  observeSpell(known.spell, { step: view.step, startNs: view.startNs, lost, time, hit }, RULE);
+  observeSpell(known.spell, { step: view.step, startNs: view.startNs, lost, time, hit }, spellRule(RULE, params));
 }

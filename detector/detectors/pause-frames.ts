@@ -1,9 +1,10 @@
 import { type Counters, gauge, rate, type Source } from '../counters/counters.js';
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
-import { newSpell, observeSpell, type Spell, type SpellEpisode } from '../reference/spell.js';
+import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * A host cannot take in what it is sent: its NIC tells its peers to pause, no packet is lost, and all transfers to it are slow.
@@ -38,10 +39,9 @@ interface PortPause {
 const EVERY_MS = 1000;
 const WINDOW_MS = 30_000;
 const PAUSE_BITS = 65_535 * 512;
-const MIN_SHARE = 0.01;
-const RULE = { window: 12, hits: 10, share: MIN_SHARE, quiet: 12 };
+const RULE = { window: 12, quiet: 12 };
 
-function step(state: PauseState, { topology, views, counters }: JobWindow): Finding[] {
+function step(state: PauseState, { topology, views, counters }: JobWindow, { comm_slow }: DetectorParams): Finding[] {
   if (!counters || counters.pausing.size === 0) return [];
   const view = views.at(-1) as StepView;
   const nowMs = Number(view.startNs) / 1e6;
@@ -53,8 +53,9 @@ function step(state: PauseState, { topology, views, counters }: JobWindow): Find
   return [...state.ports].flatMap(([key, port]) => {
     const source = counters.sources.get(key) as Source;
     const lost = port.share * transferTime(view, source.host, topology);
-    const hit = lost > MIN_SHARE * time;
-    observeSpell(port.spell, { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time, hit }, RULE);
+    const hit = lost > comm_slow.min_effect * time;
+    const entry = { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time, hit };
+    observeSpell(port.spell, entry, spellRule(RULE, comm_slow));
     if (port.spell.episode) return [findingOf(port, port.spell.episode, source, topology)];
     if (!port.spell.recent.some((recent) => recent.hit)) state.ports.delete(key);
     return [];

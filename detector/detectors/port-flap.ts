@@ -6,13 +6,14 @@ import { median } from '../reference/statistics.js';
 import { learnTransfer, sizeKey, type TransferPast, usualTransfer } from '../reference/transfer-past.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
+import type { DetectorParams } from './params.js';
 
 /**
  * A NIC's port goes down and up again, or is up again and no longer used.
  *
  * Signature: port events or counters (`port_down`, `port_up`, `link_downed`, carrier) say when the port was down, and
  * the steps of that time lose 2 % or more to slower transfers of its host (without collectives across hosts: to their own
- * length) over what they take otherwise. Where nothing is lost a blip is nothing. Two such outages within 12 hours (the
+ * length) over what they take otherwise (or what rules ask for as `rnic_flap.min_effect`, if more). Where nothing is lost a blip is nothing. Two such outages within 12 hours (the
  * time that gpud looks back on; it asks for three), or one that outlasts the first transport timeout of a queue pair
  * (4.096 us x 2^20 with NCCL's default NCCL_IB_TIMEOUT=20): shorter ones a retransmission bridges. Three outages within a
  * minute are critical and two a warning whatever they cost: what comes next are completion errors and a hang
@@ -54,6 +55,8 @@ interface PortState {
   steps: number;
   hits: number;
   judgedStep: number;
+  /** Of an outage's time, that must be lost. */
+  minShare: number;
 }
 
 /** What an outage has cost. */
@@ -79,7 +82,11 @@ const UNUSED = 0.1;
 /** Before that connections may still be on their way back: NCCL tries to recover five times, seconds apart. */
 const RETURN_MS = 30e3;
 
-function step(state: PortFlapState, { topology, views, counters }: JobWindow): Finding[] {
+function step(
+  state: PortFlapState,
+  { topology, views, counters }: JobWindow,
+  { rnic_flap }: DetectorParams,
+): Finding[] {
   const view = views.at(-1) as StepView;
   observe(state, view, topology, counters !== undefined && hasTrouble(state, counters));
   if (!counters || counters.flapped.size === 0) return [];
@@ -88,13 +95,14 @@ function step(state: PortFlapState, { topology, views, counters }: JobWindow): F
     const source = counters.sources.get(key) as Source;
     let port = state.ports.get(key);
     if (!port) state.ports.set(key, (port = newPort()));
+    port.minShare = Math.max(MIN_SHARE, rnic_flap.min_effect);
     judge(port, source, counters, state.steps, nowMs);
     return port.open ? [findingOf(port, source, counters, topology, nowMs)] : [];
   });
 }
 
 const newPort = (): PortState => ({
-  ...{ tallies: new Map(), open: null, lost: 0, time: 0, steps: 0, hits: 0, judgedStep: -1 },
+  ...{ tallies: new Map(), open: null, lost: 0, time: 0, steps: 0, hits: 0, judgedStep: -1, minShare: MIN_SHARE },
 });
 
 /** A port is down, or what went down is not over: then steps are not as usual. */
@@ -165,10 +173,10 @@ function firstAfter(steps: readonly StepCost[], step: number): number {
   return i;
 }
 
-const costlyOf = ({ tallies }: PortState, { outages }: Source): Outage[] =>
+const costlyOf = ({ tallies, minShare }: PortState, { outages }: Source): Outage[] =>
   outages.filter(({ downMs }) => {
     const tally = tallies.get(downMs);
-    return tally !== undefined && tally.time > 0 && tally.lost >= MIN_SHARE * tally.time;
+    return tally !== undefined && tally.time > 0 && tally.lost >= minShare * tally.time;
   });
 
 function chargeEpisode(port: PortState, onset: number, host: string, steps: readonly StepCost[]): void {
@@ -177,7 +185,7 @@ function chargeEpisode(port: PortState, onset: number, host: string, steps: read
     const lost = lostOf(each, host);
     port.judgedStep = each.step;
     port.lost += Math.max(0, lost);
-    if (lost >= MIN_SHARE * each.time) port.hits++;
+    if (lost >= port.minShare * each.time) port.hits++;
     port.time += each.time;
     port.steps++;
   }

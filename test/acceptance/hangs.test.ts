@@ -154,3 +154,13 @@ it('a collective that one of 256 ranks never enqueued hangs for want of that one
     [['comm_hang', 'critical', [77]]],
   );
 });
+
+it('a hang while a port is down tells of the port', () => {
+  const down = STEPS * PERIOD_S + 5;
+  const samples = [sampleAt(down, { name: 'port_down', value: 1, host: 'node-b', nic: 'nic3' })];
+  const { incidents } = judge([...healthy(), ...[20, 45, 60].map((seconds) => open(all, seconds))], samples);
+  assert.deepEqual(
+    incidents.map(({ kind, evidence }) => [kind, evidence.ports_down]),
+    [['comm_hang', 'node-b/nic3']],
+  );
+});

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { after, it } from 'node:test';
 import { openBus } from '../../bus/open.js';
+import { analyze } from '../../cli/analyze.js';
 import { type Publishable, publish } from '../../cli/publish.js';
+import { PartitionPipeline } from '../../detector/pipeline/partition-pipeline.js';
+import type { Incident } from '../../protocol/incident.js';
+import { formatPhaseLine, formatSampleLine } from '../../protocol/jsonl.js';
 import { TOPICS } from '../../protocol/topics.js';
 import { simulateStream } from '../../simulator/simulate.js';
 import { DetectorProcess } from '../support/detector-process.js';
@@ -32,4 +39,32 @@ it('a detector that is killed goes on with what counters had said, and names the
     found.map(({ kind, subject }) => [kind, subject.hosts, subject.nic]),
     [['rnic_flap', ['node-0003'], 'mlx5_0']],
   );
+});
+
+it('a file of rows and samples is judged as the stream that it was written from', async () => {
+  const stream = [...simulateStream({ scenario: 'rnic-flap', ranks: 8, steps: 200, seed: 1, gpusPerHost: 2 })];
+  const pipeline = new PartitionPipeline();
+  const lines: string[] = [];
+  const found = new Map<string, Incident>();
+  for (const [i, message] of stream.entries())
+    if (message.type === 'samples') {
+      pipeline.addSamples(message.samples);
+      lines.push(...message.samples.map(formatSampleLine));
+    } else {
+      const { batch } = message;
+      for (let row = 0; row < batch.length; row++) lines.push(formatPhaseLine(batch, row));
+      for (const { after: each } of pipeline.add(batch, { place: '', offset: BigInt(i), again: false }))
+        found.set(each.id, each);
+    }
+  for (const { after: each } of pipeline.flush()) found.set(each.id, each);
+  for (const each of pipeline.openIncidents()) found.set(each.id, each);
+  const file = join(mkdtempSync(join(tmpdir(), 'picket-test-')), 'flap.jsonl');
+  after(() => rmSync(dirname(file), { recursive: true }));
+  writeFileSync(file, lines.join('\n'));
+  const { incidents } = await analyze([file], {});
+  assert.deepEqual(
+    incidents.map(({ kind, subject }) => [kind, subject.nic]),
+    [['rnic_flap', 'mlx5_0']],
+  );
+  assert.deepEqual(incidents, [...found.values()]);
 });

@@ -96,6 +96,14 @@ describe('samples', () => {
   });
 });
 
+it('samples of a time that never comes are taken in early, and not kept without bound', () => {
+  const counters = newCounters();
+  for (let i = 0; i <= 200_000; i++) addSample(counters, sample(i, 'tx_pause', i));
+  assert.equal(counters.waiting.length, 100_000);
+  assert.equal(counters.counts.taken, 100_001);
+  assert.equal(grownSince([...counters.sources.values()][0] as Source, 'tx_pause', 0), 100_000);
+});
+
 describe('outages of a port', () => {
   const event = (second: number, name: string): SampleRow => sample(second, name, 1, { cumulative: false });
 
