@@ -1,9 +1,9 @@
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { formatProblem } from '../../detector/rules/problem.js';
 import { isRulePath, type RuleText } from '../../detector/rules/rule-file.js';
 import { type LoadedRules, loadRules } from '../../detector/rules/rule-set.js';
-import { readRuleFolder } from '../../detector/rules/sources/folder.js';
+import { readRuleFile, readRuleFolder } from '../../detector/rules/sources/folder.js';
 import { PicketError } from '../../protocol/errors.js';
 
 /** Rule files of the given files and folders, each under the path that a person would type. */
@@ -13,7 +13,7 @@ export async function readRuleTexts(paths: readonly string[], wanted = isRulePat
     const isFolder = await kindOf(path);
     const found = isFolder
       ? (await readRuleFolder(path, wanted)).map((each) => ({ ...each, path: join(path, each.path) }))
-      : [{ path, text: await readFile(path, 'utf8') }];
+      : [{ path, text: await readRuleFile(path) }];
     for (const each of found) texts.set(each.path, each);
   }
   return [...texts.values()];

@@ -154,6 +154,7 @@ function nodesOf(node: ASTNode): ASTNode[] {
 }
 
 function faultOf(error: unknown, remedy: string): ExpressionFault {
+  if (error instanceof RangeError) return { at: 0, message: 'is nested too deeply', remedy: 'write it flat' };
   const { summary, message, range } = error as { summary?: string; message: string; range?: { start: number } };
   return { at: range?.start ?? 0, message: summary ?? message, remedy };
 }

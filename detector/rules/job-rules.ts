@@ -163,7 +163,10 @@ function textsOf(rule: Rule, incident: Omit<Incident, 'rule'>): Pick<Incident['r
 function factOf(incident: Omit<Incident, 'rule'>, field: string): unknown {
   if (field === 'cost.step_percent') return incident.cost.step_fraction * 100;
   if (field.startsWith('cost.')) return incident.cost[field.slice(5) as keyof Incident['cost']];
-  if (field.startsWith('evidence.')) return incident.evidence[field.slice(9)];
+  if (field.startsWith('evidence.')) {
+    const name = field.slice(9);
+    return Object.hasOwn(incident.evidence, name) ? incident.evidence[name] : undefined;
+  }
   if (field in incident.subject) return incident.subject[field as keyof Incident['subject']];
   return incident[field as keyof typeof incident];
 }

@@ -79,7 +79,7 @@ class Reader {
     const issues = parsed.error.issues.filter(
       ({ path }) => kindIsKnown || !['kind', 'params'].includes(String(path[0])),
     );
-    if (!kindIsKnown) this.#unknownKind('kind' in fields, path, where);
+    if (!kindIsKnown && fields === given) this.#unknownKind('kind' in fields, path, where);
     this.#problems.push(...schemaProblems(schema, issues, this.#source, path, where));
     this.#compiler.checkTexts(fields, path, where);
     return [];

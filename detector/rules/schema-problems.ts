@@ -25,11 +25,12 @@ export function schemaProblems(
       }));
     const isKey = issue.code === 'invalid_key';
     const { message, remedy } = describe(isKey ? (issue.issues[0] ?? issue) : issue);
-    const name = at.filter((part) => typeof part === 'string').at(-1);
+    const last = at.filter((part) => typeof part === 'string').at(-1);
+    const name = typeof at.at(-1) === 'number' ? `an entry of "${String(last)}"` : `"${String(last)}"`;
     return [
       {
         ...{ file, ...(isKey ? source.keyAt(at) : source.at(at)), ...within, level: 'error', check: 'schema' },
-        message: name === undefined ? message : `"${String(name)}" ${message}`,
+        message: last === undefined ? message : `${name} ${message}`,
         remedy,
       },
     ];
@@ -46,9 +47,13 @@ function describe(issue: Issue): { message: string; remedy: string } {
   if (advice !== undefined) return { message: custom, remedy: advice };
   switch (issue.code) {
     case 'invalid_type':
-      return issue.input === undefined && issue.message.endsWith('undefined')
-        ? { message: 'is missing', remedy: `add it (${typeName(issue.expected)})` }
-        : { message: `must be ${typeName(issue.expected)}`, remedy: `give ${typeName(issue.expected)}` };
+      if (issue.input === undefined && issue.message.endsWith('undefined'))
+        return { message: 'is missing', remedy: `add it (${typeName(issue.expected)})` };
+      if (issue.message.endsWith('null')) return { message: 'is empty', remedy: `give ${typeName(issue.expected)}` };
+      return {
+        message: `must be ${typeName(issue.expected)}`,
+        remedy: REMEDIES[issue.expected] ?? `give ${typeName(issue.expected)}`,
+      };
     case 'invalid_value':
       return issue.message.endsWith('undefined')
         ? { message: 'is missing', remedy: `add it: one of ${issue.values.join(', ')}` }
@@ -80,6 +85,8 @@ const TYPE_NAMES: Record<string, string> = {
   object: 'a mapping of fields',
   record: 'a mapping of names to texts',
 };
+/** Where the name of the type says too little. */
+const REMEDIES: Record<string, string> = { number: 'write a plain number, such as 0.05', int: 'write one such as 3' };
 const typeName = (name: string): string => TYPE_NAMES[name] ?? name;
 
 /** Names of the fields that a schema knows at a path. */

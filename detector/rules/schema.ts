@@ -89,8 +89,12 @@ export const Mute = z
   })
   .meta({ description: 'While it lasts no incident opens; one that is open goes on' });
 
+const NO_THRESHOLDS = 'must be thresholds; write severity: {warning: 0.1, critical: 0.2}';
 const Thresholds = z
-  .strictObject({ warning: Fraction.optional(), critical: Fraction.optional() })
+  .strictObject(
+    { warning: Fraction.optional(), critical: Fraction.optional() },
+    { error: ({ code }) => (code === 'invalid_type' ? NO_THRESHOLDS : undefined) },
+  )
   .refine(({ warning = 0.1, critical = 0.2 }) => warning <= critical, {
     error: 'has a warning above critical; raise critical (default 0.2) or lower warning (default 0.1)',
   })

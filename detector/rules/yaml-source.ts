@@ -7,7 +7,7 @@ export interface Position {
 }
 
 /** Beyond this a file is no rule file. */
-export const MAX_FILE_CHARS = 4 * 1024 * 1024;
+export const MAX_FILE_CHARS = 1024 * 1024;
 const MAX_ALIASES = 100;
 
 /** A YAML 1.2 text of one document, with the position of every value and key. */
@@ -31,10 +31,17 @@ export class YamlSource {
     const lines = new LineCounter();
     const problem = (at: number, message: string, remedy: string): RuleProblem => {
       const { line, col } = lines.linePos(at);
-      return { file, line, col, level: 'error', check: 'yaml', message, remedy };
+      // Before anything is parsed no line is known.
+      return { file, line: Math.max(1, line), col: Math.max(1, col), level: 'error', check: 'yaml', message, remedy };
     };
     if (text.length > MAX_FILE_CHARS)
       return { problems: [problem(0, `is larger than ${MAX_FILE_CHARS} characters`, 'split the file')] };
+    const undecoded = text.indexOf('\ufffd');
+    if (undecoded >= 0) {
+      const before = text.slice(0, undecoded).split('\n');
+      const place = { line: before.length, col: (before.at(-1) as string).length + 1 };
+      return { problems: [{ ...problem(0, 'is no UTF-8 text', 'save the file as UTF-8'), ...place }] };
+    }
     const documents = documentsOf(text, lines);
     if (!documents) return { problems: [problem(0, 'is nested too deeply', 'write it flat')] };
     const [first, second] = 'empty' in documents ? [] : documents;
@@ -116,7 +123,11 @@ export class YamlSource {
 /** Undefined where they are nested so deeply that the parser's stack overflows; it tells of that in either way. */
 function documentsOf(text: string, lineCounter: LineCounter) {
   try {
-    const documents = parseAllDocuments(text, { lineCounter, prettyErrors: false, uniqueKeys: true });
+    const documents = parseAllDocuments(text, {
+      ...{ lineCounter, prettyErrors: false, uniqueKeys: true },
+      // All warnings are told as problems; it would print some on its own as well.
+      logLevel: 'error',
+    });
     const overflowed = documents.some(({ errors }) => errors.some(({ message }) => message.includes('call stack')));
     return overflowed ? undefined : documents;
   } catch (error) {

@@ -107,10 +107,36 @@ const MISTAKES: [what: string, text: string, said: string[]][] = [
       `${at(37)} field "params" is not known; known are id, status, description, owner, runbook, match, for, keep_firing_for, reopen_within, noData, exceptions, mute, labels, annotations, kind`,
     ],
   ],
+  ['bytes that are no text', '# caf\ufffd\n', ['r.yml:1:6: is no UTF-8 text; save the file as UTF-8']],
+  [
+    'more than a rule file can be',
+    '#'.repeat(1024 * 1024 + 1),
+    ['r.yml:1:1: is larger than 1048576 characters; split the file'],
+  ],
+  [
+    'a rule that is a word',
+    fileOf('hello'),
+    ['r.yml:5:9: group "g", rule "#1": an entry of "rules" must be a mapping of fields; give a mapping of fields'],
+  ],
+  [
+    'one severity where detectors tell the cost',
+    fileOf('{id: a, kind: straggler, severity: critical}'),
+    [`${at(44)} "severity" must be thresholds; write severity: {warning: 0.1, critical: 0.2}`],
+  ],
+  [
+    'a parameter without a value',
+    fileOf('{id: a, kind: straggler, params: }'),
+    [`${at(42)} "params" is empty; give a mapping of fields`],
+  ],
+  [
+    'an expression nested without end',
+    fileOf(`{id: a, kind: straggler, expr: "${'!'.repeat(20_000)}true"}`),
+    [`${at(41)} is nested too deeply; write it flat`],
+  ],
   [
     'a parameter that is not whole',
     fileOf('{id: a, kind: rnic_flap, params: {bursts: 2.5}}'),
-    [`${at(51)} "bursts" must be a whole number; give a whole number`],
+    [`${at(51)} "bursts" must be a whole number; write one such as 3`],
   ],
   [
     'parameters of a kind that there is not',
@@ -175,7 +201,7 @@ const MISTAKES: [what: string, text: string, said: string[]][] = [
       '{id: a, kind: straggler, mute: [{name: x, from: "2:00"}, {name: y, from: "02:00", to: "03:00", time_zone: Mars}]}',
     ),
     [
-      `${at(41)} "mute" is no window; give from and to (with days, time_zone), or starts and ends`,
+      `${at(41)} an entry of "mute" is no window; give from and to (with days, time_zone), or starts and ends`,
       `${at(57)} "from" is not a time of day; write "02:30"`,
       `${at(115)} "time_zone" is not a time zone; write one like Europe/Berlin`,
     ],

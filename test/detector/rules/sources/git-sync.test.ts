@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { folderSource } from '../../../../detector/rules/sources/folder.js';
@@ -88,6 +89,30 @@ describe('a folder', () => {
     assert.deepEqual(await source.read(never), { commit: null, texts: [{ path: 'a.yml', text: 'one' }] });
     publish('..2026_01_02', 'two');
     assert.deepEqual((await source.read(never)).texts, [{ path: 'a.yml', text: 'two' }]);
+  });
+
+  it('names what in it cannot be a rule file, and never waits for it', async (t) => {
+    const { repository } = tree(t);
+    const folder = join(repository.folder, 'odd');
+    mkdirSync(folder);
+    const path = join(folder, 'x.yml');
+    const refused = async (make: () => void, message: string): Promise<void> => {
+      make();
+      await assert.rejects(folderSource(folder).read(never), (error: PicketError) => {
+        assert.equal(error.message, `${path}: ${message}`);
+        return true;
+      });
+      rmSync(path);
+    };
+    await refused(() => symlinkSync('nowhere', path), 'cannot be read (ENOENT); give one that exists and may be read');
+    await refused(() => symlinkSync('.', path), 'leads back to a folder that it lies in; remove the link');
+    await refused(() => execFileSync('mkfifo', [path]), 'is no regular file; give a file');
+    await refused(() => {
+      writeFileSync(path, '');
+      truncateSync(path, 2 ** 33);
+    }, 'is larger than 4194304 bytes; split the file');
+    symlinkSync('nowhere', join(folder, 'README.md'));
+    assert.deepEqual((await folderSource(folder).read(never)).texts, []);
   });
 
   it('that is not there is an error that names it', async () => {
