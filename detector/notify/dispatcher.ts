@@ -30,14 +30,15 @@ export class Dispatcher {
   /** Looks at the groups that are due; false: there were none. Throws `store_unavailable`. */
   dispatch(nowMs: number): boolean {
     const due = this.#deps.groups.due(this.#receiver, nowMs, GROUPS_AT_A_TIME);
-    for (const group of due) {
+    if (due.length === 0) return false;
+    const plans = due.map((group) => {
       // A group of a route that is configured no more is told at once.
       const route = this.#routes.get(group.route);
       const mutedUntil = (incident: Incident) => this.#mutedUntil(incident, route, nowMs);
-      const plan = planGroup(this.#receiver, group, route?.timing ?? AT_ONCE, mutedUntil, nowMs);
-      this.#deps.groups.flush(this.#receiver, group.key, plan);
-    }
-    return due.length > 0;
+      return [group.key, planGroup(this.#receiver, group, route?.timing ?? AT_ONCE, mutedUntil, nowMs)] as const;
+    });
+    this.#deps.groups.flush(this.#receiver, new Map(plans));
+    return true;
   }
 
   /** Epoch milliseconds. */

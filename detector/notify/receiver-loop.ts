@@ -20,6 +20,9 @@ const RESEND_OVER_MS = 300_000;
 const RESEND_ALERTS = 500;
 const CUT_OFF = 'killed at its last attempt';
 
+/** A message, what is told of it, and what its receiver knows then. */
+type Telling = ReturnType<typeof alertMessage> & { readonly message: Message };
+
 /** Sends to one receiver. */
 export class ReceiverLoop {
   readonly #receiver: Receiver;
@@ -77,8 +80,7 @@ export class ReceiverLoop {
       if (now < this.#breaker.untilMs) return dispatched ? 0 : this.#breaker.untilMs - now;
       const batch = outbox.due(name, now, this.#breaker.open ? 1 : MAX_IN_FLIGHT);
       if (batch.length > 0) {
-        const sent = await Promise.allSettled(batch.map((message) => this.#deliver(message)));
-        for (const result of sent) if (result.status === 'rejected') throw result.reason;
+        await this.#deliverAll(batch);
       } else if (now >= this.#resendAtMs) await this.#resend(now);
       else if (!dispatched) return this.#idleMs(now);
       this.#storeFailures = 0;
@@ -95,35 +97,36 @@ export class ReceiverLoop {
     return Number.isFinite(next) ? Math.max(1, next - now) : undefined;
   }
 
-  async #deliver(message: Message): Promise<void> {
+  async #deliverAll(batch: readonly Message[]): Promise<void> {
     const { externalUrl, outbox } = this.#deps;
-    const { told, learned } = alertMessage(message, externalUrl, this.#receiver.sendResolved);
-    if (told.alerts.length === 0) {
-      this.#record(message, { state: 'void' }, learned, 'nothing to tell');
-      return;
+    const telling = batch.map((message) => ({
+      ...{ message, ...alertMessage(message, externalUrl, this.#receiver.sendResolved) },
+    }));
+    const sent: Telling[] = [];
+    for (const each of telling) {
+      const { message, told } = each;
+      if (told.alerts.length === 0) this.#record(each, { state: 'void' }, 'nothing to tell');
+      else if (message.attempts < this.#receiver.maxAttempts) sent.push(each);
+      else this.#record(each, { state: 'dead', error: CUT_OFF, arrived: true }, CUT_OFF);
     }
-    if (message.attempts >= this.#receiver.maxAttempts) {
-      this.#record(message, { state: 'dead', error: CUT_OFF, arrived: true }, learned, CUT_OFF);
-      return;
-    }
-    outbox.beginAttempt(message.id);
+    outbox.beginAttempts(sent.map(({ message }) => message.id));
+    const results = await Promise.allSettled(sent.map((each) => this.#deliver(each)));
+    for (const result of results) if (result.status === 'rejected') throw result.reason;
+  }
+
+  async #deliver(telling: Telling): Promise<void> {
     this.#hit('notify.before_send');
-    const reply = await this.#post(told);
+    const reply = await this.#post(telling.told);
     this.#hit('notify.after_send');
     // Not the receiver's failure, but ours.
     const cutOff = reply.status === undefined && this.#aborted.aborted;
     const outcome = cutOff
       ? ({ state: 'pending', arrived: mayHaveArrived(reply) } as const)
-      : this.#judge(message, reply);
-    this.#record(message, outcome, learned, reply.error);
+      : this.#judge(telling.message, reply);
+    this.#record(telling, outcome, reply.error);
   }
 
-  #record(
-    message: Message,
-    outcome: AttemptOutcome,
-    learned: Parameters<SenderDeps['outbox']['recordAttempt']>[2],
-    reply: string,
-  ): void {
+  #record({ message, learned }: Telling, outcome: AttemptOutcome, reply: string): void {
     const { outbox, log, onAttempt } = this.#deps;
     const { name } = this.#receiver;
     outbox.recordAttempt(message.id, outcome, learned);

@@ -80,8 +80,8 @@ export interface GroupPlan {
 /** Changes on their way into messages. Every method may throw `store_unavailable`. */
 export interface AlertGroups {
   due(receiver: string, nowMs: number, limit: number): DueGroup[];
-  /** Carries out a plan, whole or not at all. A message beyond what may wait for a receiver is given up at once. */
-  flush(receiver: string, group: string, plan: GroupPlan): void;
+  /** Carries out plans by key of the group, all or none. A message beyond what may wait for a receiver is given up at once. */
+  flush(receiver: string, plans: ReadonlyMap<string, GroupPlan>): void;
   /** Epoch milliseconds. */
   nextDueMs(receiver: string): number | undefined;
   /** Has every group looked at now in which something waits or fires: silences or routes have changed. */
@@ -170,8 +170,8 @@ export interface Outbox {
   due(receiver: string, nowMs: number, limit: number): Message[];
   /** Epoch milliseconds at which the next message of a receiver is due; undefined: none waits. */
   nextDueMs(receiver: string): number | undefined;
-  /** Counts an attempt before it is made: however often the program is killed meanwhile, no more are made than were asked for. */
-  beginAttempt(id: string): void;
+  /** Counts attempts before they are made: however often the program is killed meanwhile, no more are made than were asked for. */
+  beginAttempts(ids: readonly string[]): void;
   /**
    * @param learned what the receiver knows once the message is delivered. Of one that is given up and may have arrived at some
    * attempt it is taken to know what fires, so that it is told the end.

@@ -5,6 +5,7 @@ import type {
   LabelSet,
   NewNotification,
   PendingChange,
+  PlannedMessage,
   ToldIncident,
 } from './outbox.js';
 import type { SqliteFile } from './sqlite-file.js';
@@ -17,7 +18,7 @@ export class SqliteGroups implements AlertGroups {
   readonly #file: SqliteFile;
   readonly #now: () => number;
   readonly #sql: ReturnType<typeof statementsOf>;
-  readonly #flush: (receiver: string, group: string, plan: GroupPlan) => void;
+  readonly #flush: (receiver: string, plans: ReadonlyMap<string, GroupPlan>) => void;
 
   constructor(file: SqliteFile, now: () => number) {
     this.#file = file;
@@ -52,8 +53,8 @@ export class SqliteGroups implements AlertGroups {
     );
   }
 
-  flush(receiver: string, group: string, plan: GroupPlan): void {
-    this.#file.run(() => this.#flush(receiver, group, plan));
+  flush(receiver: string, plans: ReadonlyMap<string, GroupPlan>): void {
+    this.#file.run(() => this.#flush(receiver, plans));
   }
 
   nextDueMs(receiver: string): number | undefined {
@@ -64,21 +65,21 @@ export class SqliteGroups implements AlertGroups {
     this.#file.run(() => this.#sql.reconsider.run(this.#now()));
   }
 
-  #carryOut(receiver: string, group: string, { messages, held, superseded, dueMs }: GroupPlan): void {
-    const nowMs = this.#now();
-    let waiting = this.#sql.waiting.get(receiver) ?? 0;
-    for (const { id, changes, also, truncated } of messages) {
-      const full = waiting++ >= MAX_WAITING;
-      const row = { id, receiver, group, also: JSON.stringify(also), truncated, nowMs };
-      const outcome = full
-        ? { state: 'dead', error: 'too many messages wait for this receiver' }
-        : { state: 'pending', error: null };
-      const { lastInsertRowid } = this.#sql.addMessage.run({ ...row, ...outcome });
-      for (const seq of changes) this.#sql.carry.run(lastInsertRowid, seq);
+  #carryOut(receiver: string, plans: ReadonlyMap<string, GroupPlan>): void {
+    let room = MAX_WAITING - (this.#sql.waiting.get(receiver) ?? 0);
+    for (const [group, { messages, held, superseded, dueMs }] of plans) {
+      for (const message of messages) this.#addMessage(receiver, group, message, room-- > 0);
+      for (const seq of held) this.#sql.hold.run(seq);
+      for (const seq of superseded) this.#sql.drop.run('superseded', seq);
+      this.#sql.flushed.run(dueMs ?? null, messages.length > 0 ? this.#now() : null, receiver, group);
     }
-    for (const seq of held) this.#sql.hold.run(seq);
-    for (const seq of superseded) this.#sql.drop.run('superseded', seq);
-    this.#sql.flushed.run(dueMs ?? null, messages.length > 0 ? nowMs : null, receiver, group);
+  }
+
+  #addMessage(receiver: string, group: string, { id, changes, also, truncated }: PlannedMessage, fits: boolean): void {
+    const outcome = fits ? { state: 'pending', error: null } : { state: 'dead', error: 'too many messages wait' };
+    const row = { id, receiver, group, also: JSON.stringify(also), truncated, nowMs: this.#now(), ...outcome };
+    const { lastInsertRowid } = this.#sql.addMessage.run(row);
+    for (const seq of changes) this.#sql.carry.run(lastInsertRowid, seq);
   }
 }
 
@@ -130,7 +131,7 @@ function statementsOf({ db }: SqliteFile) {
       SELECT seq, id, event, incident, created_ms, held, EXISTS (
         SELECT 1 FROM changes l WHERE l.incident_id = c.incident_id AND l.receiver = c.receiver AND l.seq > c.seq
           AND (l.message_seq IS NOT NULL OR l.dropped IS NOT NULL)) AS superseded
-      FROM changes c WHERE receiver = ? AND group_key = ? AND message_seq IS NULL AND dropped IS NULL ORDER BY seq`),
+      FROM changes c INDEXED BY changes_pending WHERE receiver = ? AND group_key = ? AND message_seq IS NULL AND dropped IS NULL ORDER BY seq`),
     told: db.prepare<[string, string], { seq: number; incident: string }>(`
       SELECT t.change_seq AS seq, c.incident FROM told t JOIN changes c ON c.seq = t.change_seq
       WHERE t.receiver = ? AND t.group_key = ? AND t.over_ms IS NULL ORDER BY t.change_seq`),

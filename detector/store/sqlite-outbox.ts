@@ -51,8 +51,8 @@ export class SqliteOutbox implements Outbox {
     return this.#file.run(() => this.#sql.nextDue.get(receiver) ?? undefined);
   }
 
-  beginAttempt(id: string): void {
-    this.#file.run(() => this.#sql.begin.run(id));
+  beginAttempts(ids: readonly string[]): void {
+    this.#file.run(() => this.#sql.begin.run(JSON.stringify(ids)));
   }
 
   recordAttempt(id: string, outcome: AttemptOutcome, learned: readonly Learned[]): void {
@@ -181,7 +181,8 @@ function statementsOf({ db }: SqliteFile) {
       WHERE c.seq IN (SELECT seq FROM changes WHERE message_seq = ? UNION SELECT value FROM json_each(?)) ORDER BY c.seq`),
     // Still begun: a kill has cut off the attempt before.
     begin: db.prepare(`
-      UPDATE messages SET arrived = max(arrived, begun), begun = 1, attempts = attempts + 1 WHERE id = ? AND waiting`),
+      UPDATE messages SET arrived = max(arrived, begun), begun = 1, attempts = attempts + 1
+      WHERE id IN (SELECT value FROM json_each(?)) AND waiting`),
     record: db.prepare<unknown[], { receiver: string; group_key: string; arrived: 0 | 1 }>(`
       UPDATE messages
       SET state = @state, attempts = attempts - @takenBack, begun = 0, arrived = max(arrived, @arrived), error = @error, due_ms = @dueMs, changed_ms = @nowMs
@@ -207,7 +208,7 @@ function statementsOf({ db }: SqliteFile) {
     ),
     pendingChanges: db.prepare<[], { pending: number; held: number }>(`
       SELECT count(*) FILTER (WHERE NOT held) AS pending, count(*) FILTER (WHERE held) AS held
-      FROM changes WHERE message_seq IS NULL AND dropped IS NULL`),
+      FROM changes INDEXED BY changes_pending WHERE message_seq IS NULL AND dropped IS NULL`),
     list: db.prepare<unknown[], InfoRow>(`
       SELECT m.*, (SELECT json_group_array(DISTINCT c.incident_id) FROM changes c
         WHERE c.message_seq = m.seq OR c.seq IN (SELECT value FROM json_each(m.also))) AS incidents

@@ -73,10 +73,8 @@ test('docs/alerts.md: the commands work as they are pasted', async (t) => {
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   commitTo(store, { incidents: [newIncident('a')], notifications: [newNotification('n-a', newIncident('a'))] });
   const plan = { held: [], superseded: [], dueMs: undefined };
-  store.groups.flush('ops', '{}:{incident_id="a"}', {
-    ...plan,
-    messages: [{ id: 'n-a', changes: [1], also: [], truncated: 0 }],
-  });
+  const messages = [{ id: 'n-a', changes: [1], also: [], truncated: 0 }];
+  store.groups.flush('ops', new Map([['{}:{incident_id="a"}', { ...plan, messages }]]));
   store.outbox.recordAttempt('n-a', { state: 'dead', error: 'HTTP 400', arrived: false }, []);
   const [redrive = '', silences = ''] = blocks('sh');
   const first = await sh(t, redrive, url);

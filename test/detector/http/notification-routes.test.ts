@@ -13,7 +13,7 @@ test('what was given up is listed by pages, and told after all when asked for', 
   const routes = routesOf([], [{ name: 'ops', minSeverity: 'info', sendResolved: true }]);
   const dispatcher = new Dispatcher('ops', { groups: store.groups, routes, silences: { until: () => undefined } });
   while (dispatcher.dispatch(2e6)) {}
-  for (const { id } of incidents) store.outbox.beginAttempt(`n-${id}`);
+  for (const { id } of incidents) store.outbox.beginAttempts([`n-${id}`]);
   for (const { id } of incidents)
     store.outbox.recordAttempt(`n-${id}`, { state: 'dead', error: 'HTTP 400', arrived: false }, []);
 

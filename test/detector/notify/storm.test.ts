@@ -10,7 +10,9 @@ import { FakeClock, receiverOf, sending, startHook, until } from './support.js';
 
 const MINUTE_MS = 60_000;
 
-test('fifty incidents at once, and five receivers of which one is well', { timeout: 60_000 }, async (t) => {
+test('fifty incidents at once, and five receivers of which one is well (prometheus/alertmanager#2286, #2121, #1494)', {
+  timeout: 60_000,
+}, async (t) => {
   const { store } = temporaryStore(t);
   const start = Date.now();
   const clock = new FakeClock(start);

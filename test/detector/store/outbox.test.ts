@@ -25,7 +25,7 @@ const due = (store: Store, nowMs: number, receiver = 'ops') =>
   store.outbox.due(receiver, nowMs, 10).map(({ id }) => id);
 const failed = (retryAtMs: number) => ({ state: 'failed', error: 'HTTP 503', arrived: false, retryAtMs }) as const;
 const fail = (store: Store, id: string, retryAtMs: number) => {
-  store.outbox.beginAttempt(id);
+  store.outbox.beginAttempts([id]);
   store.outbox.recordAttempt(id, failed(retryAtMs), []);
 };
 const giveUp = (store: Store, id: string, ...learned: Learned[]) =>
@@ -227,9 +227,9 @@ test('an attempt counts once it is begun; one that a kill cut off may have arriv
   const { store } = temporaryStore(t);
   send(store, newNotification('a1', newIncident('a')));
   const attempts = () => store.outbox.due('ops', 1e9, 1)[0]?.attempts;
-  store.outbox.beginAttempt('a1');
+  store.outbox.beginAttempts(['a1']);
   assert.equal(attempts(), 1);
-  store.outbox.beginAttempt('a1');
+  store.outbox.beginAttempts(['a1']);
   store.outbox.recordAttempt('a1', { state: 'pending', arrived: false }, []);
   assert.equal(attempts(), 1);
   giveUp(store, 'a1', { incident: 'a', seq: 1, labels: LABELS });
