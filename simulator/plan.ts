@@ -103,8 +103,8 @@ function checkWaits({ workload, fault, ...scenario }: Scenario, { dp, tp }: Layo
 
 function defaultTp({ ranks, layout, scenario, gpusPerHost = GPUS_PER_HOST }: CheckedOptions): number {
   if (scenario.workload === 'serving') {
-    if (scenario.lockstep) return layout?.dp === undefined ? 1 : ranks / layout.dp;
     if (layout?.dp !== undefined) return ranks / layout.dp;
+    if (scenario.lockstep) return scenario.tensor ? largestPower(ranks / 2, 4) : 1;
     return ranks <= gpusPerHost ? ranks : largestPower(ranks, gpusPerHost);
   }
   switch (scenario.tensor ? 'link' : scenario.fault?.target) {

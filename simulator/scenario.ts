@@ -58,6 +58,8 @@ export interface ServingSpec extends WorkloadSpec {
   readonly load: 'recorded' | 'recorded_large' | 'recorded_prefills' | 'scheduled';
   /** Data parallel replicas are ranks of one job and step together; otherwise each engine is a job. */
   readonly lockstep?: true;
+  /** Such replicas are tensor parallel, where the caller does not say. */
+  readonly tensor?: true;
   readonly mix?: RequestMix;
   /** Requests that each engine holds at any time; absent: they arrive at random. */
   readonly concurrency?: number;

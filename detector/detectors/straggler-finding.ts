@@ -1,5 +1,6 @@
 import { type Cause, newSubject } from '../../protocol/incident.js';
 import { lateness } from '../pipeline/collectives.js';
+import { peersIn, waitsTell } from '../pipeline/peers.js';
 import { type BySlot, type StepView, WORK_CLASSES, type WorkClass } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
 import { lowerMedian, mean, trimmedMean } from '../reference/statistics.js';
@@ -41,14 +42,14 @@ export interface Attribution {
 export function attribute(window: JobWindow, slot: number, onset: number): Attribution {
   const since = window.views.filter((view) => view.step >= onset && !view.launchBound);
   const before = window.views.filter((view) => view.step < onset && !view.launchBound);
-  const peers = peersOf(window.topology, slot);
+  const peers = peersOf(window, slot);
   const growth = (read: (view: StepView) => BySlot | undefined): number =>
     growthOf(since, before, slot, peers, (view, at) => read(view)?.[at] ?? 0);
   const byClass = Object.fromEntries(WORK_CLASSES.map((name) => [name, growth((view) => view.work[name])])) as Record<
     WorkClass,
     number
   >;
-  const waits = since.map((view) => latenessOf(view, slot));
+  const waits = since.map((view) => latenessOf(view, window.topology, slot));
   // A gap that no row explains is host time once the others have waited for it.
   if (!waits.every(Number.isNaN)) {
     const idle = Math.max(
@@ -85,9 +86,9 @@ function unfencedCompute(before: readonly StepView[], slot: number, growth: numb
   return Math.max(0, (growth / usual((view) => view.work.compute)) * usual((view) => view.idle)) || 0;
 }
 
-function peersOf(topology: JobTopology, slot: number): number[] {
-  const peers = topology.ranks.map((_, other) => other).filter((other) => other !== slot);
-  return peers.filter((other) => topology.stages[other] === topology.stages[slot]);
+function peersOf({ topology, views }: JobWindow, slot: number): number[] {
+  const { sets } = peersIn(views.at(-1) as StepView, topology);
+  return (sets.find((slots) => slots.includes(slot)) ?? []).filter((other) => other !== slot);
 }
 
 /** Mean growth of a quantity of the slot, nanoseconds a step. */
@@ -119,11 +120,12 @@ function tokensScale(view: StepView, alike: readonly StepView[], slot: number): 
 
 const zeroIfUnknown = (value: number): number => (Number.isNaN(value) ? 0 : value);
 
-function latenessOf(view: StepView, slot: number): number {
+function latenessOf(view: StepView, topology: JobTopology, slot: number): number {
+  const { byReplica } = peersIn(view, topology);
   let sum = Number.NaN;
   for (const group of view.groups) {
     const at = group.slots.indexOf(slot);
-    if (!group.sameStage || at < 0) continue;
+    if (at < 0 || !waitsTell(group, view, byReplica)) continue;
     sum = (Number.isNaN(sum) ? 0 : sum) + (lateness(group)[at] as number);
   }
   return sum;

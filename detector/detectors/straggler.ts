@@ -1,8 +1,8 @@
 import { lateness } from '../pipeline/collectives.js';
+import { type Peers, peersIn, waitsTell } from '../pipeline/peers.js';
 import { type BySlot, ownWork, type StepView, stepTimeOf } from '../pipeline/step-view.js';
-import { type JobTopology, slotsByStage } from '../pipeline/topology.js';
+import type { JobTopology } from '../pipeline/topology.js';
 import { ALARM, accumulate, type Cusum, lostShare, newCusum, onsetOf } from '../reference/cusum.js';
-import { servingTokens } from '../reference/decode-past.js';
 import { NOISE_SLOTS, type Noise, newNoise, observeNoise, renewNoise } from '../reference/noise.js';
 import { lowerMedian } from '../reference/statistics.js';
 import { adjustOffset, expected, newWorkModel, refit, takeSample, type WorkModel } from '../reference/work-model.js';
@@ -16,7 +16,8 @@ import { attribute, type Episode, findingOf, newEpisode } from './straggler-find
  * Signature: the rank's own work (compute, memory, data, host) is
  * longer than expected of it, and the others wait for it in the collectives they share by as much. The time that counts
  * is the smaller of the two, as a share of the step. Expected is what the job's own past says of that shape of work and
- * those tokens, times what has happened to all its peers together. A rank that waits has no excess of its own and
+ * those tokens, times what has happened to all its peers together; peers are the ranks of a stage, and where replicas serve
+ * different requests those of one replica. A rank that waits has no excess of its own and
  * cannot be named; where no wait is seen although collectives are recorded, nothing is lost and nothing is named.
  *
  * Persistence: CUSUM (reference/cusum.ts) in units of the noise measured on the job itself (reference/noise.ts). Minimum
@@ -56,8 +57,6 @@ export interface StragglerState {
 
 /** Weight of the newest step in the running mean that decides whether it is over. */
 const RECENT_RATE = 0.1;
-/** Ranks of one engine work on the same tokens. */
-const SAME_BATCH = 1.05;
 /** Ranks whose onsets lie so few steps apart, with one cause, are one incident. */
 const SAME_ONSET_STEPS = 8;
 /** Samples a step that a model takes: pooled over ranks, so that one step of a large job does not fill it. */
@@ -67,30 +66,21 @@ function step(state: StragglerState, window: JobWindow, { straggler: { min_effec
   const { topology } = window;
   const view = window.views.at(-1) as StepView;
   // The first step of a run compiles, warms up and allocates; a launch-bound step measures launches, not ranks.
-  const judged = ++state.steps > 1 && !view.launchBound && !hasOwnBatches(view);
+  const judged = ++state.steps > 1 && !view.launchBound;
   if (judged && topology.ranks.length > 1) judge(state, window, view, min_effect);
   return state.episodes.map((episode) => findingOf(episode, window));
 }
 
-/** Replicas of a serving engine, each with its own batch: how long one should take depends on contexts nobody compares. */
-function hasOwnBatches(view: StepView): boolean {
-  if (servingTokens(view) === undefined) return false;
-  let [least, most] = [Number.POSITIVE_INFINITY, 0];
-  for (const tokens of view.tokens) {
-    if (tokens < least) least = tokens;
-    if (tokens > most) most = tokens;
-  }
-  return most > SAME_BATCH * least;
-}
-
 function judge(state: StragglerState, window: JobWindow, view: StepView, minEffect: number): void {
   const { topology } = window;
-  const late = latenessBySlot(view, topology.ranks.length);
+  const peers = peersIn(view, topology);
+  if (peers.sets.length === 0) return;
+  const late = latenessBySlot(view, peers, topology.ranks.length);
   const work = topology.ranks.map((_, slot) => ownWork(view, slot));
   const before = state.cusums.map((cusum) => cusum.sum);
   const stepTime = stepTimeOf(view);
   const gaps = excessGaps(state, view, late);
-  const excess = excessWork(state, view, topology, work).map((time, slot) => time + (gaps[slot] as number));
+  const excess = excessWork(state, view, topology, work, peers).map((time, slot) => time + (gaps[slot] as number));
   const lost = excess.map((time, slot) => (Number.isNaN(late[slot]) ? time : Math.min(time, late[slot] as number)));
   lost.forEach((time, slot) => {
     if (Number.isNaN(time)) return;
@@ -118,11 +108,11 @@ function watchNoise(state: StragglerState, lost: readonly number[], stepTime: nu
   renewNoise(state.noise);
 }
 
-/** Time the others waited for a slot in groups of its own stage; NaN where no such group was recorded. */
-function latenessBySlot(view: StepView, n: number): BySlot {
+/** Time the others waited for a slot in groups of its peers; NaN where no such group was recorded. */
+function latenessBySlot(view: StepView, { byReplica }: Peers, n: number): BySlot {
   const late = new Float64Array(n).fill(Number.NaN);
   for (const group of view.groups) {
-    if (!group.sameStage) continue;
+    if (!waitsTell(group, view, byReplica)) continue;
     const waits = lateness(group);
     group.slots.forEach((slot, i) => {
       const known = late[slot] as number;
@@ -164,15 +154,22 @@ const runningMean = (known: number | undefined, value: number): number =>
   (1 - RECENT_RATE) * (known ?? 0) + RECENT_RATE * value;
 
 /** By slot, nanoseconds: work beyond what was expected of it and has happened to its peers too; NaN where unknown. */
-function excessWork(state: StragglerState, view: StepView, topology: JobTopology, work: readonly number[]): number[] {
+function excessWork(
+  state: StragglerState,
+  view: StepView,
+  topology: JobTopology,
+  work: readonly number[],
+  { sets, byReplica }: Peers,
+): number[] {
   const due = work.map((_, slot) => expected(modelOf(state, view, topology, slot), slot, view.tokens[slot] as number));
   const ratios = work.map((time, slot) => time / (due[slot] as number));
   const excess = new Array<number>(work.length).fill(Number.NaN);
-  for (const peers of slotsByStage(topology).values()) {
+  // Peers run faster while they wait (less power drawn): that does not make the rank slower. A replica's contexts may.
+  const least = byReplica ? 0 : 1;
+  for (const peers of sets) {
     // Where a stage has one rank only, the whole job says what is common.
     const common = lowerMedian(peers.length > 1 ? peers.map((slot) => ratios[slot] as number) : ratios);
-    // Peers run faster while they wait (less power drawn): that does not make the rank slower.
-    for (const slot of peers) excess[slot] = (work[slot] as number) - (due[slot] as number) * Math.max(1, common);
+    for (const slot of peers) excess[slot] = (work[slot] as number) - (due[slot] as number) * Math.max(least, common);
   }
   return excess;
 }

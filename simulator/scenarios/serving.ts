@@ -40,6 +40,13 @@ export const SERVING_FAULTS: Readonly<Record<string, Scenario>> = {
     // vllm-project/vllm#52777: 48 ms of launch gaps on one rank in a step of 150.
     fault: { kind: 'straggler', cause: 'host', effect: 'launch', target: 'rank', strength: 0.5 },
   },
+  'serving-straggler-replicas': {
+    ...serves,
+    summary: "tensor parallel replicas that step together; one rank's GPU is slow",
+    lockstep: true,
+    tensor: true,
+    fault: { kind: 'straggler', cause: 'compute', effect: 'compute', target: 'rank', strength: 0.2 },
+  },
   'prefill-blocking': {
     ...serves,
     summary: 'an engine that does not cut prompts; long ones come from the onset on',

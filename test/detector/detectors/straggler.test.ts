@@ -38,3 +38,45 @@ describe('time that a rank loses between its phases', () => {
     assert.deepEqual(found, [['straggler', 'compute', [2], ONSET]]);
   });
 });
+
+describe('replicas that serve different requests in step', () => {
+  /** Two replicas of two tensor-parallel ranks; attention takes as long as the contexts of a replica say. */
+  function stragglers(slower: (step: number, rank: number) => number): unknown[][] {
+    const phases = (step: number, rank: number): Phase[] => {
+      const replica = rank >> 1;
+      // Now this replica has the longer contexts, now that one; for long stretches, as conversations have them.
+      const context = 8192 * (1 + (((step >> 5) + replica) % 2) * 3) + 64 * (step % 7);
+      const decode_tokens = 8 + (((step >> 5) + replica) % 2) * 8;
+      const facts = { decode_tokens, context_tokens: BigInt(context), graph: 16 };
+      const attention = (of: number): number => (0.8 + context / 32_768) * (1 + slower(step, of));
+      const slowest = Math.max(attention(2 * replica), attention(2 * replica + 1));
+      return [
+        { phase: 'attention', ms: attention(rank), ...facts },
+        { phase: 'all_reduce', ms: 0.3 + slowest - attention(rank), group: `tp-${replica}`, bytes: 65_536n, ...facts },
+        // The replicas meet: the one with less to do waits.
+        {
+          phase: 'all_reduce',
+          ms: 0.05 + (context > 16_384 ? 0 : 0.75),
+          group: 'dp',
+          bytes: 64n,
+          ...facts,
+          seq: 100_000n + BigInt(step),
+        },
+      ];
+    };
+    const { incidents } = judge(trace({ ranks: 4, steps: 300, period: 5, phases }));
+    return incidents.map(({ kind, cause, subject }) => [kind, cause, subject.ranks]);
+  }
+
+  it('are none of them stragglers for having more to do', () => {
+    assert.deepEqual(
+      stragglers(() => 0),
+      [],
+    );
+  });
+
+  it('have one where a rank is slower than the other of its replica', () => {
+    const found = stragglers((step, rank) => (rank === 3 && step >= ONSET ? 0.2 : 0));
+    assert.deepEqual(found, [['straggler', 'compute', [3]]]);
+  });
+});
