@@ -15,7 +15,8 @@ import { DetectorProcess } from '../../test/support/detector-process.js';
 
 /*
  * Real engines on two GPUs, real faults, and what the detector says of them: hook -> collector -> embedded log -> detector
- * on this machine, one JSON line a scenario. --keep: where the log of all rows is to stay.
+ * on this machine, one JSON line a scenario. --keep: where the log of all rows is to stay;
+ * --seconds: no scenario begins later.
  *   node dist/bench/faults/faults.js [--device cpu] [--out FILE] [--keep FOLDER] [SCENARIO...]
  * It needs `make -C native all addon` and, in $PICKET_PYTHON or python3, PyTorch. Exit 1 where a verdict is wrong.
  */
@@ -41,14 +42,19 @@ const SCENARIOS: Readonly<Record<string, Expected>> = {
   serve_eager: { kinds: ['no_cuda_graph'] },
   serve_pause: { kinds: ['comm_hang', 'transient_stall'], ranks: [1] },
 };
-const STEPS = { train: [240, 100], serve: [600, 300], spin: [1, 0] } as const;
+const STEPS = { train: [160, 80], serve: [600, 300], spin: [1, 0] } as const;
 const PYTHON = process.env.PICKET_PYTHON ?? 'python3';
 const SCENARIO_DEADLINE_MS = 120_000;
 /** The detector judges the last steps of a job that sends no more after so long. */
 const IDLE_SECONDS = 5;
 
 const { values: options, positionals } = parseArgs({
-  options: { device: { type: 'string', default: 'cuda' }, out: { type: 'string' }, keep: { type: 'string' } },
+  options: {
+    device: { type: 'string', default: 'cuda' },
+    out: { type: 'string' },
+    keep: { type: 'string' },
+    seconds: { type: 'string', default: '3600' },
+  },
   allowPositionals: true,
 });
 // A GPU maps segments in memory only.
@@ -200,6 +206,7 @@ await consumer.start({
 const told = new Map<string, { seconds: number; engines: Engine[] }>();
 for (const scenario of positionals.length > 0 ? positionals : Object.keys(SCENARIOS)) {
   const started = performance.now();
+  if (started > 1000 * Number(options.seconds)) break;
   const engines = await run(scenario);
   told.set(scenario, { seconds: (performance.now() - started) / 1000, engines });
   console.error(`${scenario}: ${Math.round(performance.now() - started)} ms`);

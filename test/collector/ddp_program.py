@@ -1,6 +1,6 @@
-"""One of two training processes (DDP over gloo) with the hook: `python ddp_program.py RANK PORT STEPS SLOW_FROM`.
+"""One of two training processes (DDP over gloo) with the hook: `python ddp_program.py RANK PORT STEPS SLOW_FROM WHERE`.
 
-From step SLOW_FROM on rank 1 sleeps in its forward pass.
+From step SLOW_FROM on rank 1 sleeps in its forward pass or its loader: WHERE is forward or loader.
 """
 
 import os
@@ -11,7 +11,22 @@ import torch
 import torch.distributed as dist
 
 RANK, PORT, STEPS, SLOW_FROM = (int(argument) for argument in sys.argv[1:5])
+WHERE = sys.argv[5]
 SLOW_SECONDS = 0.02
+
+
+def is_slow(step):
+    return RANK == 1 and step >= SLOW_FROM
+
+
+class Samples(torch.utils.data.Dataset):
+    def __len__(self):
+        return STEPS
+
+    def __getitem__(self, step):
+        if WHERE == "loader" and is_slow(step):
+            time.sleep(SLOW_SECONDS)
+        return torch.ones(64, 256)
 
 
 class Net(torch.nn.Module):
@@ -36,9 +51,9 @@ def main():
     net = picket_hook.attach(Net())
     model = torch.nn.parallel.DistributedDataParallel(net)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    data = torch.utils.data.DataLoader(torch.randn(64 * STEPS, 256), batch_size=64)
+    data = torch.utils.data.DataLoader(Samples(), batch_size=None)
     for step, batch in enumerate(data):
-        net.slow = RANK == 1 and step >= SLOW_FROM
+        net.slow = WHERE == "forward" and is_slow(step)
         picket_hook.step(step, tokens=len(batch))
         model(batch).square().mean().backward()
         optimizer.step()

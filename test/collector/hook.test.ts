@@ -26,8 +26,10 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' && address ? address.port : 0;
 }
 
+type Where = 'forward' | 'loader';
+
 /** Two PyTorch processes, rank 1 slow from a step on; resolves once both have ended well. */
-async function train(segments: string): Promise<void> {
+async function train(segments: string, where: Where): Promise<void> {
   const port = String(await freePort());
   const program = resolve('test/collector/ddp_program.py');
   const env = {
@@ -38,7 +40,7 @@ async function train(segments: string): Promise<void> {
     PICKET_RUN: '1',
   };
   const ranks = [0, 1].map((rank): ChildProcess => {
-    const args = [program, String(rank), port, String(STEPS), String(SLOW_FROM)];
+    const args = [program, String(rank), port, String(STEPS), String(SLOW_FROM), where];
     return spawn(PYTHON, args, { env, stdio: ['ignore', 'ignore', 'inherit'] });
   });
   after(() => ranks.map((rank) => rank.kill('SIGKILL')));
@@ -47,7 +49,7 @@ async function train(segments: string): Promise<void> {
 }
 
 /** Collector and detector on a bus, and the training between them. */
-async function namesTheSlowRank(bus: object): Promise<void> {
+async function namesTheSlowRank(bus: object, where: Where, cause: string): Promise<void> {
   const dir = folder();
   const segments = join(dir, 'segments');
   mkdirSync(segments);
@@ -57,23 +59,24 @@ async function namesTheSlowRank(bus: object): Promise<void> {
   after(() => Promise.all([detector.close(), collector.stop('SIGKILL')]));
   assert.ok(await detector.start(), detector.output);
   assert.ok(await collector.start(), collector.output.join('\n'));
-  await train(segments);
+  await train(segments, where);
   const found = await detector.incidentsUntil((incidents) => incidents.some(({ kind }) => kind === 'straggler'));
   const stragglers = found.filter(({ kind }) => kind === 'straggler');
   assert.deepEqual(
-    stragglers.map(({ subject }) => [subject.job, subject.run, subject.ranks]),
-    [['ddp', '1', [1]]],
+    stragglers.map(({ subject, cause: why }) => [subject.job, subject.run, subject.ranks, why]),
+    [['ddp', '1', [1], cause]],
   );
   // Two processes on shared cores are noisy, so when it was seen tells little; before the fault it cannot be.
   assert.ok(Number(stragglers[0]?.onset_step) >= SLOW_FROM - 5);
 }
 
 describe('two PyTorch processes with the hook, one of them slow', { skip: needsTorch }, () => {
-  it('are told apart through the embedded log', () => namesTheSlowRank({ kind: 'embedded', dir: '', fsync: 'never' }));
+  it('are told apart through the embedded log', () =>
+    namesTheSlowRank({ kind: 'embedded', dir: '', fsync: 'never' }, 'forward', 'compute'));
 
   it('are told apart through Kafka', needsKafka, async () => {
     const broker = await KafkaBroker.start();
     after(() => broker.dispose());
-    await namesTheSlowRank({ kind: 'kafka', brokers: broker.brokers });
+    await namesTheSlowRank({ kind: 'kafka', brokers: broker.brokers }, 'loader', 'data');
   });
 });

@@ -68,6 +68,9 @@ def test_the_rank_that_others_wait_for_is_the_slow_one(trained):
     assert median(fast, "forward") < slow_ms
     # The reduction lasts as long as the slower rank is late, and for that one only as long as the transfer.
     assert median(fast, "all_reduce") > median(slow, "all_reduce") + slow_ms / 2
+    # So does what the backward pass waits at its end, which is a phase inside it.
+    assert len(fast.of("all_reduce_wait")) == len(slow.of("all_reduce_wait")) == fleet.STEPS
+    assert median(fast, "all_reduce_wait") > median(slow, "all_reduce_wait") + slow_ms / 2
     # 64 x 64 + 64 numbers of each of two layers, in one bucket.
     assert fast.of("all_reduce")[-1].call[0] == 2 * (64 * 64 + 64) * 4
     facts = {"host": "", "job": "fleet", "rank": 1, "world_size": 2, "groups": {"world:0-1": [0, 1]}}
