@@ -13,6 +13,7 @@ export type Role =
   | 'tx_pause_ns'
   | 'nic_speed'
   | 'nvlink_errors'
+  | 'nvlink_speed'
   | 'throttle_reasons'
   | 'throttle_ns'
   | 'memory_errors'
@@ -47,6 +48,8 @@ const NAMES: readonly [pattern: RegExp, role: Role, scale?: number][] = [
   [/^(link_)?speed$/, 'nic_speed', 1e6 / 8],
   [/^nvlink_(replay|recovery|crc_flit|crc_data)_errors?$/, 'nvlink_errors'],
   [/^DCGM_FI_DEV_NVLINK_(REPLAY|RECOVERY|CRC_FLIT|CRC_DATA)_ERROR_COUNT_(TOTAL|L\d+)$/, 'nvlink_errors'],
+  // Of one link, which the sample names; Mb/s as NVML says it. 0: it is down.
+  [/^nvlink_speed$/, 'nvlink_speed', 1e6 / 8],
   [/^(clocks_event_reasons|DCGM_FI_DEV_CLOCK(S_EVENT|_THROTTLE)_REASONS)$/, 'throttle_reasons'],
   [/^DCGM_FI_DEV_(POWER|THERMAL)_VIOLATION$/, 'throttle_ns'],
   [/^DCGM_FI_DEV_(UN)?CORRECTABLE_REMAPPED_ROWS$/, 'memory_errors'],

@@ -1,5 +1,6 @@
 import type { Finding, JobWindow } from '../detectors/finding.js';
 import type { JobTopology } from '../pipeline/topology.js';
+import { lowerMedian } from '../reference/statistics.js';
 import { type Counters, gauge, grownSince, rate, type Source } from './counters.js';
 import { throttleWords } from './throttle.js';
 
@@ -9,6 +10,8 @@ const BETWEEN_HOSTS: ReadonlySet<string> = new Set(['rnic_flap', 'comm_slow']);
 const MIN_PAUSES = 300;
 /** Healthy links replay now and then; DCGM's health watch takes any replay for a warning. */
 const MIN_LINK_ERRORS = 10;
+/** A link that trained down has lost lanes or a generation of signalling, each more than this. */
+const SLOW_LINK = 0.9;
 /** Errors within so long of the first one came from the same trouble. */
 const SAME_ERROR_MS = 1000;
 
@@ -84,18 +87,40 @@ function gpusOf({ subject }: Finding, { byHost }: Counters, topology: JobTopolog
   );
 }
 
-/** The GPU whose links have most of the errors. */
+/** Which link is slower than the others of these GPUs, and which GPU's links have most of the errors. */
 function ofLink(finding: Finding, counters: Counters, topology: JobTopology): Finding {
-  const gpus = gpusOf(finding, counters, topology);
-  const errors = gpus.map((gpu) => grownSince(gpu, 'nvlink_errors', onsetMs(finding)));
-  const all = errors.reduce((sum, each) => sum + each, 0);
-  if (all < MIN_LINK_ERRORS) return finding;
-  const worst = gpus[errors.indexOf(Math.max(...errors))] as Source;
-  const gpu = 2 * Math.max(...errors) > all ? worst.gpu : null;
-  const evidence = { ...finding.evidence, nvlink_errors: Math.round(all) };
-  const summary = `${finding.summary}; NVLink counts ${Math.round(all)} errors${gpu ? `, most of them on ${gpu}` : ''}`;
-  return { ...finding, summary, evidence, confidence: 0.95, subject: { ...finding.subject, gpu } };
+  const sources = gpusOf(finding, counters, topology);
+  const speeds = sources.map((source) => gauge(source, 'nvlink_speed'));
+  const slow = sources.filter((_, i) => (speeds[i] as number) < SLOW_LINK * lowerMedian(speeds));
+  const errors = new Map<string, number>();
+  for (const source of sources) {
+    const grown = grownSince(source, 'nvlink_errors', onsetMs(finding));
+    errors.set(source.gpu, (errors.get(source.gpu) ?? 0) + grown);
+  }
+  const all = [...errors.values()].reduce((sum, each) => sum + each, 0);
+  const [worst = '', most = 0] = [...errors].sort(([, some], [, other]) => other - some)[0] ?? [];
+  const hasErrors = all >= MIN_LINK_ERRORS;
+  if (slow.length === 0 && !hasErrors) return finding;
+  const gpu = onlyOf(slow.map((source) => source.gpu)) ?? (hasErrors && 2 * most > all ? worst : null);
+  const link = slow.length === 1 ? (slow[0] as Source).link : finding.subject.link;
+  const words = [
+    ...(slow.length > 0
+      ? [`NVLink ${slow.map((each) => `${each.gpu}/${each.link}`).join(', ')} is slower than others`]
+      : []),
+    ...(hasErrors ? [`NVLink counts ${Math.round(all)} errors${gpu ? `, most of them on ${gpu}` : ''}`] : []),
+  ];
+  return {
+    ...finding,
+    summary: [finding.summary, ...words].join('; '),
+    evidence: { ...finding.evidence, nvlink_errors: Math.round(all), slow_links: slow.length },
+    confidence: 0.95,
+    subject: { ...finding.subject, gpu, link },
+  };
 }
+
+/** The name that all have; undefined: there are none, or several. */
+const onlyOf = (names: readonly string[]): string | undefined =>
+  new Set(names).size === 1 && names[0] !== '' ? names[0] : undefined;
 
 /** Why a GPU computes slower than others: what holds back its clocks and not theirs, or errors of its memory. */
 function ofGpu(finding: Finding, counters: Counters, topology: JobTopology): Finding {

@@ -80,6 +80,16 @@ describe('a port that goes down and up again and again', () => {
     assert.deepEqual(incidents.map(facts), [['rnic_flap', 'critical', ['node-b'], 'nic3']]);
   });
 
+  it('is found by the length of the steps where no collective goes across hosts', () => {
+    const phases: TraceSpec['phases'] = (step, rank) => [
+      { phase: 'fwd', ms: 200 },
+      { phase: rank < 8 ? 'send' : 'recv', ms: periodOf(step) - 210, bytes: 1e9, group: 'pp' },
+    ];
+    const periodOf = run.period as (step: number) => number;
+    const { incidents } = judge(trace({ ...run, phases }), events);
+    assert.deepEqual(incidents.map(facts), [['rnic_flap', 'critical', ['node-b'], 'nic3']]);
+  });
+
   it('is nothing where no step is slower for it', () => {
     const { incidents } = judge(trace(job(90, () => 1)), events);
     assert.deepEqual(incidents, []);
@@ -243,6 +253,27 @@ describe('counters of GPUs', () => {
       [['nvlink_stall', 'GPU-5']],
     );
     assert.ok(Number(incidents[0]?.evidence.nvlink_errors) >= 1000);
+  });
+
+  it('name the link that runs slower than the others', () => {
+    const phases: TraceSpec['phases'] = (step) => [
+      { phase: 'fwd', ms: 400 },
+      { phase: 'allreduce', ms: step < 40 ? 90 : 110, bytes: 1 << 28, group: 'tp' },
+    ];
+    const period = (step: number): number => (step < 40 ? 500 : 520);
+    const samples = gpus.flatMap(({ gpu }) =>
+      ['0', '1', '2', '3'].map((link) =>
+        sampleAt(20, {
+          ...{ host: 'node-a', gpu, link, name: 'nvlink_speed' },
+          value: gpu === 'GPU-5' && link === '2' ? 13_281 : 26_562,
+        }),
+      ),
+    );
+    const { incidents } = judge(trace({ ranks: 8, steps: 100, period, phases, meta: { ranks: gpus } }), samples);
+    assert.deepEqual(
+      incidents.map(({ kind, subject }) => [kind, subject.gpu, subject.link]),
+      [['nvlink_stall', 'GPU-5', '2']],
+    );
   });
 
   it('say why one computes slowly, where the others do not say the same', () => {
