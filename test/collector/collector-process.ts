@@ -15,8 +15,15 @@ export class CollectorProcess {
   /** The last lines it wrote, for the message of a failing test. */
   readonly output: string[] = [];
 
-  /** @param dir its own folder, for configuration and state */
-  constructor(dir: string, config: object) {
+  /**
+   * @param dir its own folder, for configuration and state
+   * @param program `picket`, where not this build's
+   */
+  constructor(
+    dir: string,
+    config: object,
+    private readonly program = PROGRAM,
+  ) {
     this.#config = join(dir, 'collector.yaml');
     const http = { host: '127.0.0.1', port: 0 };
     // JSON is YAML.
@@ -25,7 +32,7 @@ export class CollectorProcess {
 
   /** Starts it; resolves once it is ready, or has exited (`false`). */
   async start(): Promise<boolean> {
-    const child = spawn(process.execPath, [PROGRAM, 'collector', '--config', this.#config], {
+    const child = spawn(process.execPath, [this.program, 'collector', '--config', this.#config], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#child = child;

@@ -20,7 +20,13 @@ export class DetectorProcess {
   /** The last lines it wrote, for the message of a failing test. */
   readonly #output: string[] = [];
 
-  constructor(bus: object, receivers: readonly WebhookReceiver[], extra: object = {}) {
+  /** @param program `picket`, where not this build's */
+  constructor(
+    bus: object,
+    receivers: readonly WebhookReceiver[],
+    extra: object = {},
+    private readonly program = PROGRAM,
+  ) {
     this.#config = join(this.folder, 'detector.yaml');
     const config = {
       http: { host: '127.0.0.1', port: 0 },
@@ -56,7 +62,7 @@ export class DetectorProcess {
 
   /** Starts it; resolves once it is ready, or has exited (`false`). */
   async start(env: Record<string, string> = {}): Promise<boolean> {
-    const child = spawn(process.execPath, [PROGRAM, 'detector', '--config', this.#config], {
+    const child = spawn(process.execPath, [this.program, 'detector', '--config', this.#config], {
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
