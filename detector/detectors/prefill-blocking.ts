@@ -26,6 +26,7 @@ export const prefillBlocking: Detector<PrefillState> = {
     sinceHit: 0,
     longestLull: 0,
     culprits: [],
+    victims: [],
     longestMs: 0,
     decodeMs: 0,
     tokens: 0,
@@ -43,8 +44,9 @@ export interface PrefillState {
   /** Decoding steps since the last that was held up, and the most of them between two such steps of the spell. */
   sinceHit: number;
   longestLull: number;
-  /** Requests whose prefill blocked, latest last. */
+  /** Requests whose prefill blocked, and of those that rows name the ones that decoded meanwhile; latest last. */
   culprits: string[];
+  victims: string[];
   longestMs: number;
   decodeMs: number;
   tokens: number;
@@ -54,7 +56,7 @@ const RULE = { window: 64, hits: 3, quiet: 8 };
 /** It is over after a lull several times as long as those in it: the chance of so long a one among random arrivals is e^-3. */
 const LULLS = 3;
 const EAGER_STEPS = 32;
-const MAX_CULPRITS = 16;
+const MAX_REQUESTS = 16;
 
 function step(state: PrefillState, { topology, views }: JobWindow, { prefill_blocking }: DetectorParams): Finding[] {
   const view = views.at(-1) as StepView;
@@ -75,6 +77,7 @@ function step(state: PrefillState, { topology, views }: JobWindow, { prefill_blo
         decode_alone_ms: state.decodeMs,
         times_slower: ratio,
         prefill_tokens: state.tokens,
+        ...(state.victims.length > 0 ? { held_up: state.victims.join(', ') } : {}),
       },
       runnerUp: {
         kind: 'kv_recompute',
@@ -103,9 +106,10 @@ function observe(
     state.longestMs = Math.max(state.longestMs, ms(time));
     state.decodeMs = ms(alone);
     state.tokens = prefill;
-    for (const [request, tokens] of view.requests)
-      if (tokens > 0 && !state.culprits.includes(request))
-        state.culprits = [...state.culprits, request].slice(-MAX_CULPRITS);
+    for (const [request, tokens] of view.requests) {
+      const known = tokens > 0 ? 'culprits' : 'victims';
+      if (!state[known].includes(request)) state[known] = [...state[known], request].slice(-MAX_REQUESTS);
+    }
   }
   if (hit) state.longestLull = Math.max(state.longestLull, state.sinceHit);
   state.sinceHit = hit ? 0 : state.sinceHit + 1;
@@ -117,7 +121,7 @@ function observe(
     { ...RULE, share: min_effect, quiet },
   );
   if (!state.spell.episode && !state.spell.recent.some((recent) => recent.hit))
-    Object.assign(state, { culprits: [], sinceHit: 0, longestLull: 0 });
+    Object.assign(state, { culprits: [], victims: [], sinceHit: 0, longestLull: 0 });
 }
 
 /**

@@ -49,6 +49,7 @@ describe('a long prompt and a running decode', () => {
     );
     const [incident] = incidents;
     assert.deepEqual(incident?.subject.requests, ['B']);
+    assert.equal(incident?.evidence.held_up, 'A');
     assert.ok((incident?.onset_step ?? 0) >= 269 && (incident?.onset_step ?? 0) <= 271);
     assert.equal(incident?.status, 'resolved');
     assert.ok((incident?.last_step ?? 999) - 379 <= 10, `closed after step ${incident?.last_step}`);

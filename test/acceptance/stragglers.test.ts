@@ -131,6 +131,21 @@ it('slow first steps after a start are no incident', () => {
   assert.deepEqual(incidents, []);
 });
 
+it('a power-capped GPU is a straggler from the first step on: its compute is slow, what memory bandwidth binds is not', () => {
+  const phases: TraceSpec['phases'] = (_, rank) => [
+    { phase: 'fwd', ms: rank === 2 ? 128 : 80 },
+    { phase: 'bwd', ms: rank === 2 ? 256 : 160 },
+    { phase: 'allreduce', ms: rank === 2 ? 2 : 146 },
+    { phase: 'opt', ms: rank === 2 ? 20.6 : 20 },
+  ];
+  const { incidents } = judge(trace({ ranks: 4, steps: 100, period: 408, phases }));
+  assert.equal(incidents.length, 1);
+  const [incident] = incidents;
+  assert.deepEqual([incident?.kind, incident?.cause, incident?.severity], ['straggler', 'compute', 'critical']);
+  assert.deepEqual(incident?.subject.ranks, [2]);
+  assert.equal(incident?.subject.phase, 'backward');
+});
+
 describe('requests a little unevenly spread', () => {
   const decode = (running: number): Phase[] => [
     { phase: 'decode', ms: 20, decode_tokens: running, batch: running, running, waiting: 0 },
