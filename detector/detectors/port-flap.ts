@@ -12,22 +12,24 @@ import type { DetectorParams } from './params.js';
  * A NIC's port goes down and up again, or is up again and no longer used.
  *
  * Signature: port events or counters (`port_down`, `port_up`, `link_downed`, carrier) say when the port was down, and
- * the steps of that time lose 2 % or more to slower transfers of its host (without collectives across hosts: to their own
- * length) over what they take otherwise (or what rules ask for as `rnic_flap.min_effect`, if more). Where nothing is lost a blip is nothing. Two such outages within 12 hours (the
- * time that gpud looks back on; it asks for three), or one that outlasts the first transport timeout of a queue pair
- * (4.096 us x 2^20 with NCCL's default NCCL_IB_TIMEOUT=20): shorter ones a retransmission bridges. Three outages within a
+ * the steps of that time lose 2 % or more (or what rules ask for, if more) to slower transfers of its host over what those
+ * take otherwise; without collectives across hosts, to their own length. Where nothing is lost a blip is nothing. Two such
+ * outages within 12 hours (the time that gpud looks back on; it asks for three), or one that outlasts the first transport
+ * timeout of a queue pair (4.096 us x 2^20 with NCCL's default NCCL_IB_TIMEOUT=20): shorter ones a retransmission bridges. Three outages within a
  * minute are critical and two a warning whatever they cost: what comes next are completion errors and a hang
  * (NVIDIA/nccl 905, 1557). Over ten minutes after the last outage, unless the port carries less than a tenth of what it
  * did before while others of its host work (NVIDIA/nccl 2157: connections do not return to it).
  */
 export const portFlap: Detector<PortFlapState> = {
   kind: 'rnic_flap',
-  initial: () => ({ past: new Map(), times: newRing(USUAL_STEPS), steps: [], ports: new Map() }),
+  initial: () => ({ past: new Map(), hosts: new Map(), times: newRing(USUAL_STEPS), steps: [], ports: new Map() }),
   step,
 };
 
 export interface PortFlapState {
   past: TransferPast;
+  /** Communicator across hosts -> its hosts. */
+  hosts: Map<string, Set<string>>;
   /** Times of the last steps without trouble, for jobs without collectives across hosts. */
   times: Ring;
   /** The last steps: outages are heard of later than the steps they fell into. */
@@ -41,8 +43,9 @@ interface StepCost {
   startMs: number;
   endMs: number;
   time: number;
-  /** Nanoseconds over what is usual, by host; '' of the step itself. */
-  lost: Map<string, number>;
+  /** Nanoseconds over what is usual: of communicators across hosts or, without any, of the step itself. */
+  lost: readonly { readonly group: string; readonly over: number }[];
+  over: number;
 }
 
 interface PortState {
@@ -87,16 +90,16 @@ function step(
   { topology, views, counters }: JobWindow,
   { rnic_flap }: DetectorParams,
 ): Finding[] {
-  const view = views.at(-1) as StepView;
-  observe(state, view, topology, counters !== undefined && hasTrouble(state, counters));
-  if (!counters || counters.flapped.size === 0) return [];
+  if (!counters || counters.sources.size === 0) return [];
+  observe(state, views.at(-1) as StepView, topology, hasTrouble(state, counters));
+  if (counters.flapped.size === 0) return [];
   const nowMs = (state.steps.at(-1) as StepCost).endMs;
   return [...counters.flapped].flatMap((key) => {
     const source = counters.sources.get(key) as Source;
     let port = state.ports.get(key);
     if (!port) state.ports.set(key, (port = newPort()));
     port.minShare = Math.max(MIN_SHARE, rnic_flap.min_effect);
-    judge(port, source, counters, state.steps, nowMs);
+    judge(port, source, counters, lossesOf(state, source.host), nowMs);
     return port.open ? [findingOf(port, source, counters, topology, nowMs)] : [];
   });
 }
@@ -112,32 +115,46 @@ function hasTrouble({ ports }: PortFlapState, { flapped, sources }: Counters): b
   return false;
 }
 
-/** Notes what the step lost to slow transfers, by host. */
+/** Notes what the step lost to slow transfers, by communicator. */
 function observe(state: PortFlapState, view: StepView, topology: JobTopology, trouble: boolean): void {
   const time = stepTimeOf(view);
   const startMs = Number(view.startNs) / 1e6;
-  const lost = new Map<string, number>();
-  for (const group of view.groups) {
-    if (!group.acrossHosts || view.launchBound) continue;
+  const groups = view.launchBound ? [] : view.groups.filter(({ acrossHosts }) => acrossHosts);
+  const lost = groups.map((group) => {
     let over = 0;
     for (const size of group.sizes) {
       const usual = usualTransfer(state.past, sizeKey(group, size));
       if (!Number.isNaN(usual)) over += size.transfer - usual * size.count;
       if (!trouble) learnTransfer(state.past, group, size);
     }
-    for (const host of new Set(group.slots.map((slot) => topology.hosts[slot] as string)))
-      lost.set(host, Math.max(over, lost.get(host) ?? 0));
-  }
-  if (lost.size === 0 && state.times.count >= KNOWN_AT) lost.set('', time - median(ringValues(state.times)));
+    if (!state.hosts.has(group.name))
+      state.hosts.set(group.name, new Set(group.slots.map((slot) => topology.hosts[slot] as string)));
+    return { group: group.name, over };
+  });
+  const over = state.times.count < KNOWN_AT ? 0 : time - median(ringValues(state.times));
   if (!trouble) pushRing(state.times, time);
-  state.steps.push({ step: view.step, startNs: view.startNs, startMs, endMs: startMs + time / 1e6, time, lost });
+  state.steps.push({ step: view.step, startNs: view.startNs, startMs, endMs: startMs + time / 1e6, time, lost, over });
   if (state.steps.length > MAX_STEPS) state.steps.shift();
 }
 
-const lostOf = ({ lost }: StepCost, host: string): number => lost.get(host) ?? lost.get('') ?? 0;
+/** The last steps, and what each lost on a host. */
+interface Losses {
+  readonly steps: readonly StepCost[];
+  lostIn(step: StepCost): number;
+}
 
-function judge(port: PortState, source: Source, counters: Counters, steps: readonly StepCost[], nowMs: number): void {
-  for (const outage of source.outages) charge(port, outage, source.host, steps);
+const lossesOf = ({ steps, hosts }: PortFlapState, host: string): Losses => ({
+  steps,
+  lostIn({ lost, over }) {
+    if (lost.length === 0) return over;
+    let most = 0;
+    for (const each of lost) if (each.over > most && hosts.get(each.group)?.has(host)) most = each.over;
+    return most;
+  },
+});
+
+function judge(port: PortState, source: Source, counters: Counters, losses: Losses, nowMs: number): void {
+  for (const outage of source.outages) charge(port, outage, losses);
   for (const downMs of port.tallies.keys()) if (downMs < nowMs - LOOK_BACK_MS) port.tallies.delete(downMs);
   const costly = costlyOf(port, source);
   const last = costly.at(-1);
@@ -149,11 +166,11 @@ function judge(port: PortState, source: Source, counters: Counters, steps: reado
     const { firstStep, firstNs } = port.tallies.get((costly[0] as Outage).downMs) as Tally;
     port.open = { onsetStep: firstStep, onsetNs: firstNs };
   }
-  if (port.open) chargeEpisode(port, port.open.onsetStep, source.host, steps);
+  if (port.open) chargeEpisode(port, port.open.onsetStep, losses);
 }
 
 /** Adds the steps that fell into an outage to its cost. */
-function charge(port: PortState, { downMs, upMs }: Outage, host: string, steps: readonly StepCost[]): void {
+function charge(port: PortState, { downMs, upMs }: Outage, { steps, lostIn }: Losses): void {
   let tally = port.tallies.get(downMs);
   if (!tally) port.tallies.set(downMs, (tally = { lost: 0, time: 0, throughStep: -1, firstStep: -1, firstNs: 0n }));
   for (let i = firstAfter(steps, tally.throughStep); i < steps.length; i++) {
@@ -162,7 +179,7 @@ function charge(port: PortState, { downMs, upMs }: Outage, host: string, steps: 
     tally.throughStep = each.step;
     if (each.endMs < downMs) continue;
     if (tally.firstStep < 0) Object.assign(tally, { firstStep: each.step, firstNs: each.startNs });
-    tally.lost += lostOf(each, host);
+    tally.lost += lostIn(each);
     tally.time += each.time;
   }
 }
@@ -179,10 +196,10 @@ const costlyOf = ({ tallies, minShare }: PortState, { outages }: Source): Outage
     return tally !== undefined && tally.time > 0 && tally.lost >= minShare * tally.time;
   });
 
-function chargeEpisode(port: PortState, onset: number, host: string, steps: readonly StepCost[]): void {
+function chargeEpisode(port: PortState, onset: number, { steps, lostIn }: Losses): void {
   for (let i = firstAfter(steps, Math.max(port.judgedStep, onset - 1)); i < steps.length; i++) {
     const each = steps[i] as StepCost;
-    const lost = lostOf(each, host);
+    const lost = lostIn(each);
     port.judgedStep = each.step;
     port.lost += Math.max(0, lost);
     if (lost >= port.minShare * each.time) port.hits++;

@@ -60,12 +60,13 @@ function observe(state: RotatingState, view: StepView): void {
   const time = stepTimeOf(view);
   const host = view.gap.map((gap, slot) => (gap || 0) + (view.work.host[slot] as number));
   const usual = lowerMedian(host);
-  const waits = waitedFor(view);
+  const late = [...host.keys()].filter((slot) => (host[slot] as number) - usual > MIN_SHARE * time);
+  const waits = late.length > 0 ? waitedFor(view) : [];
   let [longest, who] = [0, -1];
-  host.forEach((own, slot) => {
-    const lost = Math.min(own - usual, waits[slot] as number);
+  for (const slot of late) {
+    const lost = Math.min((host[slot] as number) - usual, waits[slot] as number);
     if (lost > longest) [longest, who] = [lost, slot];
-  });
+  }
   const hit = longest > MIN_SHARE * time;
   state.ranks = [...state.ranks, hit ? who : -1].slice(-STEPS);
   if (hit) state.pauseMs = ms(longest);

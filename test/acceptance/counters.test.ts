@@ -52,10 +52,13 @@ describe('a port that goes down and up again and again', () => {
   ] as const;
   const isDown = during(outages);
   const run = job(90, (at) => (isDown(at) ? 2.8 : 1));
-  const events = outages.flatMap(([down, up]) => [
-    event(down, 'port_down', 'node-b', 'nic3'),
-    event(up, 'port_up', 'node-b', 'nic3'),
-  ]);
+  const events = [
+    ...counter('node-b', 'nic3', 'port_xmit_data', 90, (at) => 4e15 + 6e9 * at),
+    ...outages.flatMap(([down, up]) => [
+      event(down, 'port_down', 'node-b', 'nic3'),
+      event(up, 'port_up', 'node-b', 'nic3'),
+    ]),
+  ];
 
   it('is one flapping NIC, a warning at the second outage and critical at the third within a minute', () => {
     const { incidents } = judge(trace(run), events);
