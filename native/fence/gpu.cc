@@ -224,13 +224,14 @@ bool Gpu::is_of_nccl(CuNode node) const {
          domain.integer == kCuMemSyncDomainRemote;
 }
 
-// Beside collectives any second branch of a graph may cost microseconds a collective, however small it is (with NCCL's
-// nodes it always does): docs/overhead.md. In line the cost is that of each fence.
-int Gpu::best_form(const Capture& capture, bool collectives) {
+// Beside NCCL's nodes any second branch of a graph costs microseconds a collective, however small it is
+// (docs/overhead.md); so fences of a graph that may get them start in line.
+int Gpu::best_form(const Capture& capture, bool expected, bool captured) {
   ContextScope scope(driver(), place_.context);
   std::lock_guard<std::mutex> guard(mutex_);
   nccl_ = nccl_ || has_nccl(capture);
-  return nccl_ || collectives ? PICKET_FORM_IN_LINE : PICKET_FORM_SIDE;
+  no_nccl_ = no_nccl_ || captured;
+  return nccl_ || (expected && !no_nccl_) ? PICKET_FORM_IN_LINE : PICKET_FORM_SIDE;
 }
 
 bool Gpu::has_nccl(const Capture& capture) {

@@ -61,8 +61,9 @@ class Gpu {
   // Stamps into the stream's active capture. `form`: side or in line.
   CuResult add_to_graph(CuStream stream, const Capture& capture, uint32_t id, int form);
 
-  // The form for a border of this capture where none is asked for. `collectives`: they may be captured.
-  int best_form(const Capture& capture, bool collectives);
+  // The form for a border of this capture where none is asked for. `expected`: collectives may be captured; `captured`:
+  // one just was.
+  int best_form(const Capture& capture, bool expected, bool captured);
 
   // What follows on the stream waits for let_go(), at most 20 ms, so that the host gets ahead of the GPU.
   CuResult hold(CuStream stream);
@@ -131,7 +132,7 @@ class Gpu {
   std::mutex mutex_;
   std::unordered_map<CuStream, Chain> chains_;
   Inspected inspected_;
-  bool nccl_ = false;  // its nodes were seen
+  bool nccl_ = false, no_nccl_ = false;  // seen: NCCL's nodes, and a collective without them
   FenceCosts costs_;
 };
 

@@ -12,6 +12,10 @@ namespace {
 
 constexpr size_t kMaxDepth = 64;  // phases that never end must not pile up
 
+bool has_collectives(const PhaseUses& uses) {
+  return std::any_of(uses.begin(), uses.end(), [](const auto& one) { return one.second.comm; });
+}
+
 }  // namespace
 
 void Overhead::open(Segment* segment, Gpu* gpu, Phases* phases, double budget) {
@@ -108,6 +112,8 @@ Plan Overhead::plan_of(const BorderPlace& place, const Pass& pass, uint32_t phas
   double span_ns = span == spans.end() ? 0 : span->second;
   const FenceCosts& costs = gpu_->costs();
   double cost = place.capture == 0 ? costs.eager_ns : place.form == PICKET_FORM_SIDE ? costs.side_ns : costs.in_line_ns;
+  // A collective hands each delay on to the other ranks: beside them side fences cost up to what in-line ones do.
+  if (place.capture != 0 && has_collectives(pass.uses)) cost = std::max(cost, costs.in_line_ns);
   Plan plan = choose_plan(pass.uses, cost, span_ns, budget_);
   report(place, plan, phase, span_ns);
   return plan;

@@ -73,13 +73,15 @@ int look_at(picket_handle* handle, void* stream, Capture* capture) {
 }
 
 // Looks at the stream and gives the border's place.
-int place_of(picket_handle* handle, void* stream, Capture* capture, BorderPlace* place) {
+int place_of(picket_handle* handle, uint32_t phase, void* stream, uint32_t type, Capture* capture, BorderPlace* place) {
   int result = look_at(handle, stream, capture);
   if (result != PICKET_OK) return result;
   bool captured = capture->status != kCuCaptureNone;
   *place = {stream, 0, captured ? capture->id : 0, handle->form.load(std::memory_order_relaxed)};
-  if (captured && place->form == PICKET_FORM_AUTO)
-    place->form = handle->gpu->best_form(*capture, handle->collectives.load(std::memory_order_relaxed));
+  if (captured && place->form == PICKET_FORM_AUTO) {
+    bool collective = type == PICKET_FENCE_END && handle->segment->phases()[phase].kind == PICKET_KIND_COMM;
+    place->form = handle->gpu->best_form(*capture, handle->collectives, collective);
+  }
   return lane_of(handle, stream, captured, &place->lane);
 }
 
@@ -87,7 +89,7 @@ int border(picket_handle* handle, uint32_t phase, void* stream, uint32_t type) {
   if (!known(handle, phase)) return unknown_phase(handle, phase);
   Capture capture;
   BorderPlace place;
-  int result = place_of(handle, stream, &capture, &place);
+  int result = place_of(handle, phase, stream, type, &capture, &place);
   if (result != PICKET_OK) return result;
   uint32_t written;
   {
@@ -111,7 +113,7 @@ int begin_call(picket_handle* handle, uint32_t phase, void* stream, const picket
   if (!known(handle, phase)) return unknown_phase(handle, phase);
   Capture capture;
   BorderPlace place;
-  int result = place_of(handle, stream, &capture, &place);
+  int result = place_of(handle, phase, stream, PICKET_FENCE_BEGIN, &capture, &place);
   if (result != PICKET_OK) return result;
   if (place.capture != 0)
     return fail(handle, PICKET_ERR_ARGUMENT, "a captured call has no facts of its own; register a phase with them");

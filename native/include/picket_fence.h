@@ -9,7 +9,7 @@
  * With a GPU a border is a one-thread kernel that writes %globaltimer. On a stream that is being captured it becomes a
  * node of the graph: by default a side node, which depends on what the stream's next kernel would depend on and on the
  * stream's previous fence, and on which nothing waits. Borders between which no work was captured share one node.
- * In processes with collectives, beside which a second branch of a graph is dear, the node is in line instead.
+ * In graphs with NCCL's nodes, beside which any second branch is dear, the node is in line instead.
  *
  * Overhead budget: picket_open measures what a fence costs on this GPU (some 40 ms). The first passes through an outermost
  * phase (a forward pass; phases of kind step do not count) and one after each capture are held back on the GPU until the
@@ -38,8 +38,8 @@ extern "C" {
 #define PICKET_DEVICE_NONE (-1)    /* host clock */
 #define PICKET_DEVICE_CURRENT (-2) /* the device of the calling thread's CUDA context; without one, the host clock */
 
-#define PICKET_FORM_AUTO 0    /* in line once a phase of kind comm is registered, beside the stream until then */
-#define PICKET_FORM_SIDE 1    /* beside the captured stream: cheapest, except in graphs with collectives */
+#define PICKET_FORM_AUTO 0    /* in line in graphs with NCCL's nodes, beside the stream in others */
+#define PICKET_FORM_SIDE 1    /* beside the captured stream: cheapest, except beside NCCL's nodes */
 #define PICKET_FORM_IN_LINE 2 /* in the captured stream */
 
 typedef struct picket_handle picket_t;

@@ -129,14 +129,29 @@ TEST(launched_fences_overlap_until_the_driver_refuses) {
   CHECK_EQ(rig.drain().size(), size_t(3));
 }
 
-TEST(processes_with_collectives_get_fences_in_line) {
+TEST(fences_start_in_line_where_collectives_may_come) {
   Rig rig(PICKET_FORM_AUTO);
-  rig.phase("all_reduce", PICKET_KIND_COMM);
+  uint32_t all_reduce = rig.phase("all_reduce", PICKET_KIND_COMM);
   begin_capture(kStream);
+  kernel(kStream);
+  rig.begin(all_reduce);
+  kernel(kStream);
+  driver().graph.back().domain = 1;
+  rig.end(all_reduce);
+  CHECK_EQ(graph_text(), "0:k() 1:f1(0) 2:k(1) 3:f1(2)");
+}
+
+TEST(graphs_whose_collectives_are_plain_kernels_get_side_nodes) {
+  Rig rig(PICKET_FORM_AUTO);
+  uint32_t all_reduce = rig.phase("all_reduce", PICKET_KIND_COMM);
+  begin_capture(kStream);
+  rig.begin(all_reduce);
+  kernel(kStream);
+  rig.end(all_reduce);
   kernel(kStream);
   rig.begin(rig.mlp);
   kernel(kStream);
-  CHECK_EQ(graph_text(), "0:k() 1:f1(0) 2:k(1)");
+  CHECK_EQ(graph_text(), "0:f1() 1:k(0) 2:f1(1) 3:k(1) 4:f1(3 2) 5:k(3)");
 }
 
 TEST(graphs_with_nccl_are_known_without_being_told) {
