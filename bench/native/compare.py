@@ -8,7 +8,6 @@ import sys
 
 import torch
 
-
 LEAD_CYCLES = 40_000_000  # some 20 ms
 
 
@@ -101,8 +100,8 @@ def profiled(run, rounds, times, barrier=torch.cuda.synchronize):
 def capture(work, recorders, switch, barrier=lambda: None):
     """{name: (graph, nodes added)} of `work()`, captured once with each recorder; None stamps nothing.
 
-    All graphs use the same memory: where activations lie changes a step by half a percent. A first graph is thrown away:
-    it also allocates what the others find there.
+    All graphs use the same memory: where activations lie changes a step by half a percent. A first graph is not
+    compared: it also allocates what the others find there.
     """
     graphs, pool = {}, torch.cuda.graph_pool_handle()
     for name, recorder in [("", None), *recorders.items()]:

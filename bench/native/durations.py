@@ -2,9 +2,9 @@
 
     python3 bench/native/durations.py [--out FILE]
 
-A phase of three matrix products between others, in CUDA graphs. Against the profiler in the same replays: from the start
-of the phase's first kernel to the end of its last. Against event-record nodes in replays that take turns, since an event
-inside the span would be part of it.
+A phase of three matrix products between others, in CUDA graphs. Against the profiler in the same replays: from the
+start of the phase's first kernel to the end of its last. Against event-record nodes in replays that take turns, since
+an event inside the span would be part of it.
 """
 
 import argparse
@@ -18,8 +18,7 @@ from recorders import NO_BUDGET, Events, Picket, Switch
 PRODUCTS, REPLAYS = 3, 60
 
 
-def graph_of(size, recorder, switch):
-    a = torch.randn(size, size, device="cuda", dtype=torch.bfloat16) / size**0.5
+def graph_of(a, recorder, switch):
     switch.now = None
     for _ in range(3):
         a @ a
@@ -86,11 +85,13 @@ def main():
     report, switch = compare.Report("native/durations", given.out), Switch()
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory, torch.no_grad():
         for size in (512, 2048, 4096, 8192):
+            # Lives as long as the graphs that read it.
+            a = torch.randn(size, size, device="cuda", dtype=torch.bfloat16) / size**0.5
             events = Events()
-            event_graph = graph_of(size, events, switch)
+            event_graph = graph_of(a, events, switch)
             for form in ("side", "in_line"):
                 picket = Picket(directory, NO_BUDGET, form)
-                graph = graph_of(size, picket, switch)
+                graph = graph_of(a, picket, switch)
                 replayed(graph, event_graph)
                 by_event, by_fence = against_events(graph, picket, events, event_graph)
                 kernels, off = against_profiler(graph, picket)

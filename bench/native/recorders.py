@@ -10,9 +10,10 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "native/hook"))
 
-from picket_hook import layout_generated as layout  # noqa: E402
-from picket_hook.library import FORMS, NO_BUDGET, Library, Options  # noqa: E402
-from picket_hook.phases import KINDS, Phase  # noqa: E402
+from picket_hook import layout_generated as layout
+from picket_hook.library import FORMS, Library, Options
+from picket_hook.library import NO_BUDGET as NO_BUDGET
+from picket_hook.phases import KINDS, Phase
 
 CAPACITY = 1 << 17
 # Of the control block, from native/include/picket_ring.h.

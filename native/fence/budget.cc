@@ -58,8 +58,8 @@ Plan choose_plan(const PhaseUses& uses, double cost_ns, double span_ns, double b
   };
   std::vector<uint32_t> order = thinnable(uses);
   for (uint32_t phase : order)
-    for (uint32_t stride = 3; plan.kept > allowed && sampled(uses.at(phase).count, stride) > 0; stride = sparser(stride))
-      set(phase, stride);
+    for (uint32_t next = 3; plan.kept > allowed && sampled(uses.at(phase).count, next) > 0; next = sparser(next))
+      set(phase, next);
   // What the last phase left of the budget goes to those that were thinned before it.
   for (auto phase = order.rbegin(); plan.kept <= allowed && phase != order.rend(); phase++)
     for (uint32_t stride = plan.stride_of(*phase); stride > 1; stride = denser(stride))

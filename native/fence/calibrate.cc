@@ -7,7 +7,8 @@
 namespace picket {
 namespace {
 
-constexpr int kFences = 48, kKernelsBetween = 3, kRuns = 7, kWarmUps = 24;  // an idle GPU's clock rises within some 10 ms
+constexpr int kFences = 48, kKernelsBetween = 3, kRuns = 7;
+constexpr int kWarmUps = 24;  // an idle GPU's clock rises within some 10 ms
 constexpr uint64_t kKernelNs = 4000;
 constexpr unsigned kThreads = 256;
 constexpr int kBare = -1, kEager = -2;

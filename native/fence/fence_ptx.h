@@ -168,7 +168,8 @@ inline std::string fence_ptx(int capability_major) {
   std::string ptx = kFencePtx;
   if (capability_major < 9) return ptx;
   auto swap = [&](const std::string& from, const std::string& to) {
-    for (size_t at = 0; (at = ptx.find(from, at)) != std::string::npos; at += to.size()) ptx.replace(at, from.size(), to);
+    for (size_t at = 0; (at = ptx.find(from, at)) != std::string::npos; at += to.size())
+      ptx.replace(at, from.size(), to);
   };
   swap(".version 7.0\n.target sm_70", ".version 7.8\n.target sm_90");
   swap("// HOPPER ", "");

@@ -73,7 +73,8 @@ int look_at(picket_handle* handle, void* stream, Capture* capture) {
 }
 
 // Looks at the stream and gives the border's place.
-int place_of(picket_handle* handle, uint32_t phase, void* stream, uint32_t type, Capture* capture, BorderPlace* place) {
+int place_of(picket_handle* handle, uint32_t phase, void* stream, uint32_t type, Capture* capture,
+             BorderPlace* place) {
   int result = look_at(handle, stream, capture);
   if (result != PICKET_OK) return result;
   bool captured = capture->status != kCuCaptureNone;
@@ -94,7 +95,8 @@ int border(picket_handle* handle, uint32_t phase, void* stream, uint32_t type) {
   uint32_t written;
   {
     std::lock_guard<std::mutex> guard(handle->mutex);
-    written = type == PICKET_FENCE_BEGIN ? handle->overhead.begin(place, phase, false) : handle->overhead.end(place, phase);
+    Overhead& overhead = handle->overhead;
+    written = type == PICKET_FENCE_BEGIN ? overhead.begin(place, phase, false) : overhead.end(place, phase);
   }
   if (written == Overhead::kLeftOut) return PICKET_OK;
   uint32_t id = fence_id(type, 0, written);

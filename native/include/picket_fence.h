@@ -11,11 +11,11 @@
  * stream's previous fence, and on which nothing waits. Borders between which no work was captured share one node.
  * In graphs with NCCL's nodes, beside which any second branch is dear, the node is in line instead.
  *
- * Overhead budget: picket_open measures what a fence costs on this GPU (some 40 ms). The first passes through an outermost
- * phase (a forward pass; phases of kind step do not count) and one after each capture are held back on the GPU until the
- * host is through, at most 20 ms, so that their length is that of the work and not of the launching. From then on, in
- * captures and outside, phases inside it are sampled so that the predicted cost stays under the budget: of so many
- * occurrences one is stamped, under a phase entry that says how many it stands for. docs/overhead.md tells more.
+ * Overhead budget: picket_open measures what a fence costs on this GPU (some 40 ms). The first passes through an
+ * outermost phase (a forward pass; phases of kind step do not count) and one after each capture are held back on the
+ * GPU until the host is through, at most 20 ms, so that their length is that of the work and not of the launching. From
+ * then on, in captures and outside, phases inside it are sampled so that the predicted cost stays under the budget: of
+ * so many occurrences one is stamped, under a phase entry that says how many it stands for. docs/overhead.md tells more.
  *
  * Only libcuda.so.1 is needed (driver of CUDA 11.8 or later), found by dlopen. Without a GPU the host clock is stamped.
  */

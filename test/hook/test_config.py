@@ -60,3 +60,21 @@ def test_install_raises_for_a_wrong_file(tmp_path):
     with pytest.raises(ConfigError, match=r'picket.toml:1: unknown key "feature"; did you mean "features"'):
         picket_hook.install(file)
     assert picket_hook.status() == {"enabled": False}
+
+
+def test_the_overhead_budget_is_a_share():
+    assert config.from_text("").fence.overhead_budget == 0.005
+    assert config.from_text("[fence]\noverhead_budget = 0").fence.overhead_budget == 0
+    with pytest.raises(config.ConfigError, match="overhead_budget.*0 to 1"):
+        config.from_text("[fence]\noverhead_budget = 2.5")
+    with pytest.raises(config.ConfigError, match="must be a number"):
+        config.from_text('[fence]\noverhead_budget = "0.5 %"')
+
+
+def test_status_tells_the_plan(hook):
+    import picket_hook
+
+    hook.install()
+    with picket_hook.phase("mlp"):
+        pass
+    assert picket_hook.status()["overhead"] == "no phase has been captured yet"

@@ -107,7 +107,11 @@ def phase(name, kind=None):
 
 
 def status():
-    """What the hook does: {"enabled", "segment", "overhead", "failures", "first_failure", "probes": {target: matches}}."""
+    """What the hook does.
+
+    {"enabled", "segment", "overhead", "failures", "first_failure", "probes": {target: matches}}; overhead tells which
+    borders are stamped to stay within the budget, and why.
+    """
     if _session is None:
         return {"enabled": False}
     return {"enabled": True, **_session.status()}

@@ -175,7 +175,9 @@ class _Reader:
         self._one_of(fence.form, tuple(FORMS), ("fence", "form"))
         if not 0 <= fence.overhead_budget <= 1:
             problem = f'"overhead_budget" is {fence.overhead_budget}'
-            self._fail(("fence", "overhead_budget"), problem, "it is a share of a pass, 0 to 1: 0.005 is half a percent")
+            self._fail(
+                ("fence", "overhead_budget"), problem, "it is a share of a pass, 0 to 1: 0.005 is half a percent"
+            )
         for item in fields(Fence):
             value = getattr(fence, item.name)
             if isinstance(value, int) and not 0 <= value < 1 << 32:
