@@ -77,12 +77,15 @@ export class Collector {
   scan(nowMs: number): void {
     for (const opened of this.#registry.scan()) this.#begin(opened, nowMs);
     let errors = 0;
+    let overhead = 0;
     for (const reader of this.#readers.values()) {
       reader.ending ??= this.#registry.endingOf(reader.opened);
       errors += this.#errorsOf(reader);
+      overhead = Math.max(overhead, reader.opened.segment.status().overheadPredicted);
     }
     const { metrics } = this.#deps;
     metrics.engineErrors.set(errors);
+    metrics.engineOverhead.set(overhead);
     metrics.setSegments(this.#readers.size, this.#registry.refused);
   }
 

@@ -61,6 +61,11 @@ function readingMetrics(registry: Registry) {
       'clock_uncertainty_seconds',
       "The largest error that a live GPU's clock may have against this host's.",
     ),
+    engineOverhead: gauge(
+      registry,
+      'engine_overhead_predicted_ratio',
+      'Share of a pass that fences cost by prediction, in the live engine where it is largest.',
+    ),
     engineErrors: gauge(registry, 'engine_errors', 'Calls that failed inside the fence libraries of live engines.'),
     loopBusy: counter(registry, 'loop_busy_seconds_total', 'Time spent on records, from ring to message.'),
   };

@@ -114,6 +114,7 @@ Napi::Value SegmentObject::status(const Napi::CallbackInfo& info) {
   out.Set("heartbeatNs", Napi::BigInt::New(env, load_relaxed(&c->heartbeat_ns)));
   out.Set("fencesClaimed", double(load_acquire(&c->fence_claimed)));
   out.Set("hostsClaimed", double(load_acquire(&c->host_claimed)));
+  out.Set("overheadPredicted", double(c->overhead_predicted));
   out.Set("graphNodes", double(load_relaxed(&c->graph_nodes)));
   out.Set("graphRecords", double(load_relaxed(&c->graph_records)));
   out.Set("launches", double(load_relaxed(&c->launches)));

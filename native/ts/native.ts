@@ -36,6 +36,8 @@ export interface SegmentStatus {
   /** Records ever claimed; with a GPU a lower bound, renewed with each clock sample. */
   fencesClaimed: number;
   hostsClaimed: number;
+  /** Share of a pass that fences cost by the last choice of borders; 0: unknown. */
+  overheadPredicted: number;
   /** Fence nodes in captured graphs, and records that one replay of all of them writes. */
   graphNodes: number;
   graphRecords: number;

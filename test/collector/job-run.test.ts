@@ -56,6 +56,17 @@ function stepOf(rank: number, number: number, reduce?: number, group = 'tp'): Ra
   return { rank, step, table, clock: new SegmentClock(0, { monotonicNs: 0n, realtimeNs: 1000n }, 0n) };
 }
 
+/** A step whose all-reduces are sampled: so many of them were stamped, each for `weight`. */
+function sampledStep(rank: number, durations: number[], weight: number): RankStep {
+  const one = stepOf(rank, 0);
+  const { sums } = one.step.partOf(facts(0));
+  for (const duration of durations) {
+    sums.add(0, 10, duration, -1, weight);
+    sums.addItem(0, 10, duration, -1, -1, -1, weight);
+  }
+  return one;
+}
+
 function jobOf(ranks: number[]): JobRun {
   const job = new JobRun(newJobMeta('j'), { epochBase: 0n, clockLimitNs: 1e5, layerDetail: false });
   for (const rank of ranks) job.join({ rank }, { tp: [0, 1] });
@@ -82,6 +93,20 @@ describe('a job on one host', () => {
       [0, 1, 20],
       [1, 1, 20],
     ]);
+  });
+
+  it('tells the transfer of sampled collectives, also where ranks sampled differently', () => {
+    const transferOf = (first: RankStep, second: RankStep): number => {
+      const job = jobOf([0, 1]);
+      job.deliver(first, 0);
+      job.deliver(second, 0);
+      return sent(job, 0)[0]?.[2] as number;
+    };
+    // Of each pair the shorter, for three of its kind; else the rank that spent less in all.
+    assert.equal(transferOf(sampledStep(0, [30, 10], 3), sampledStep(1, [20, 40], 3)), 3 * (20 + 10));
+    assert.equal(transferOf(sampledStep(0, [30, 10], 3), sampledStep(1, [20], 6)), 120);
+    assert.equal(transferOf(sampledStep(0, [10], 5), sampledStep(1, [20], 3)), 50);
+    assert.equal(transferOf(sampledStep(0, [10, 10], 1), sampledStep(1, [20], 1)), -1);
   });
 
   it('keeps the order of a rank’s steps while one of them is held', () => {
