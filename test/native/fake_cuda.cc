@@ -117,7 +117,7 @@ int cuStreamSynchronize(void*) { return 0; }
 int cuThreadExchangeStreamCaptureMode(int*) { return 0; }
 
 int cuStreamGetCaptureInfo_v2(void* stream, int* status, uint64_t* id, CuGraph*, const CuNode** waits, size_t* count) {
-  static thread_local std::vector<CuNode> handles;
+  static std::vector<CuNode> handles;  // one thread captures at a time
   std::lock_guard<std::mutex> guard(mutex);
   const fake::Stream& state = streams[stream];
   handles.clear();
