@@ -3,7 +3,7 @@ export interface RetryPolicy {
   readonly maxMs: number;
 }
 
-/** With 12 attempts a receiver may be away for about three hours. */
+/** With 12 attempts a receiver may be away for 2.4 hours at least, 3.6 on average. */
 export const DEFAULT_RETRY: RetryPolicy = { baseMs: 5_000, maxMs: 3_600_000 };
 
 /** What a try led to; `status` is undefined when no answer came. */
