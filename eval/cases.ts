@@ -55,11 +55,11 @@ export const REPORT_RUNS = [8, 64, 256, 1024].map((ranks, i) => ({
 }));
 
 /**
- * What the report runs, healthy load first. In brief: strengths of 20 %, and stragglers of 10 % too. Of clusters beyond 64
+ * What the report runs. In brief: strengths of 20 %, and stragglers of 10 % too. Of clusters beyond 64
  * ranks training only, since there are no larger engines.
  */
 export function reportCases(): CaseOptions[] {
-  const cases = REPORT_RUNS.flatMap(({ ranks, seed, brief }) =>
+  return REPORT_RUNS.flatMap(({ ranks, seed, brief }) =>
     casesOf([seed], [ranks]).filter(({ scenario: name, strength, baseline }) => {
       const scenario = SCENARIOS[name] as Scenario;
       if (ranks > 64 && (scenario.workload !== 'training' || baseline || needsBaseline(name))) return false;
@@ -67,8 +67,6 @@ export function reportCases(): CaseOptions[] {
       return !brief || !isGraded(scenario) || (strength !== undefined && strengths.includes(strength));
     }),
   );
-  const isLoad = ({ scenario }: CaseOptions): boolean => isHealthyLoad(scenario);
-  return [...cases.filter(isLoad).reverse(), ...cases.filter((options) => !isLoad(options))];
 }
 
 /** What is so from the first step on, and healthy runs in which nobody may say so. */

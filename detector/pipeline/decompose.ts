@@ -244,18 +244,24 @@ function closeSlot(totals: Totals, slot: number, step: number, ends: StepEnds): 
   ends.ends.set(slot, { step, end });
 }
 
-/** What the step's rows last beyond all other rows of a rank; phases that overlap leave nothing. */
+/**
+ * What the step's rows last beyond all other rows of a rank; phases that overlap leave nothing. Parts that fit into what
+ * the whole phases leave lie beside them (experts, where forward is all but them), and else inside.
+ */
 function idleInside({ phases, stepRow, hostTime, hostInside, hasWhole }: Totals, topology: JobTopology): BySlot {
   const idle = filled(stepRow.length, Number.NaN);
   const staged = topology.stages.some((stage) => stage !== topology.stages[0]);
   stepRow.forEach((inStep, slot) => {
     if (staged || inStep === 0) return;
-    let covered = -inStep - (hostTime[slot] as number);
+    let [covered, inParts] = [-inStep - (hostTime[slot] as number), 0];
     phases.forEach((sums, id) => {
-      const counted = sums && !(hasWhole && (topology.phaseTraits[id] as number) & TRAIT.part);
-      if (counted) covered += sums[slot] as number;
+      const time = (sums?.[slot] as number) || 0;
+      if (hasWhole && (topology.phaseTraits[id] as number) & TRAIT.part) inParts += time;
+      else covered += time;
     });
-    if (covered > 0) idle[slot] = Math.max(0, inStep - covered - (hostInside[slot] as number));
+    if (!(covered > 0)) return;
+    const left = inStep - covered - (hostInside[slot] as number);
+    idle[slot] = Math.max(0, left >= inParts ? left - inParts : left);
   });
   return idle;
 }

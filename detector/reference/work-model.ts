@@ -75,10 +75,15 @@ export function refit(model: WorkModel): void {
   else fitLine(model, tokens, work);
 }
 
-/** Own work expected of a rank, nanoseconds; NaN while too little is known, of other tokens than were ever seen too. */
+/**
+ * Own work expected of a rank, nanoseconds; NaN while too little is known, and of tokens far from all that were seen: a line
+ * through a narrow range says nothing beyond half of its width.
+ */
 export function expected(model: WorkModel, slot: number, tokens: number): number {
   const { slope, least, most } = model;
-  if (slope === 0 && (tokens > SAME_TOKENS * most || SAME_TOKENS * tokens < least)) return Number.NaN;
+  const reach = slope === 0 ? 0 : (most - least) / 2;
+  if (tokens > Math.max(SAME_TOKENS * most, most + reach) || tokens < Math.min(least / SAME_TOKENS, least - reach))
+    return Number.NaN;
   const shared = model.slope > 0 ? model.intercept + model.slope * tokens : model.intercept;
   return shared * Math.exp(model.offsets.get(slot) ?? 0);
 }

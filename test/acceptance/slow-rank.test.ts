@@ -31,3 +31,7 @@ test('a GPU that is 10 % slow for its tokens is named, though the others hardly 
 test('ranks that get different tokens are no stragglers', () => {
   assert.deepEqual(stragglersOf({ ...vary, scenario: 'healthy-tokens-vary' }), []);
 });
+
+test('hot experts beside forward and backward are no host that launches late', () => {
+  assert.deepEqual(stragglersOf({ scenario: 'expert-imbalance', ranks: 8, steps: 130, seed: 2, strength: 0.5 }), []);
+});
