@@ -90,7 +90,7 @@ bool Gpu::load(std::string* error) {
                ok("cuModuleGetFunction", d.module_function(&gate_, module, "picket_gate")) &&
                ok("cuModuleGetFunction", d.module_function(&load_, module, "picket_load")) &&
                ok("cuMemAlloc", d.memory_alloc(&cursor_, 4096)) && ok("cuMemsetD8", d.memory_set(cursor_, 0, 4096)) &&
-               ok("mapping the segment to the GPU",
+               ok("mapping the segment to the GPU (it must lie in memory, such as /dev/shm)",
                   d.host_register(segment_->base(), segment_->size(), kCuHostRegisterPortableMapped)) &&
                ok("cuMemHostGetDevicePointer", d.host_pointer(&base, segment_->base(), 0)) &&
                ok("cuMemHostAlloc", d.host_alloc(&handshake, 4096, kCuHostRegisterPortableMapped)) &&
