@@ -1,7 +1,7 @@
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import { largest, servingTokens } from '../reference/decode-past.js';
 import { newRing, pushRing, type Ring } from '../reference/ring.js';
-import { newSpell, observeSpell, type Spell, type SpellStep } from '../reference/spell.js';
+import { hasHits, newSpell, observeSpell, type Spell, type SpellStep } from '../reference/spell.js';
 import { mean } from '../reference/statistics.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
@@ -47,6 +47,7 @@ export interface RecomputeState {
   preempted: number;
 }
 
+const NO_TIME = new Float64Array(0);
 const RULE = { window: 64, quiet: 24 };
 const RUN = 12;
 const BATCHES = 64;
@@ -93,13 +94,12 @@ function observe(
 ): void {
   const time = stepTimeOf(view);
   const all = Math.max(1, prefill + decode);
-  const phase = largest(view.phases.get('kv_recompute') ?? new Float64Array());
+  const phase = largest(view.phases.get('kv_recompute') ?? NO_TIME);
   const told = largest(view.serving.recomputed_tokens) || 0;
   const again = told > 0 ? told : repeatedTokens(state, view, decode);
   const lost = phase > 0 ? phase : time * Math.min(1, again / all);
   const hit = lost > 0;
-  if (hit && !state.spell.episode && !state.spell.recent.some((recent) => recent.hit))
-    Object.assign(state, { again: 0, all: 0 });
+  if (hit && !state.spell.episode && !hasHits(state.spell)) Object.assign(state, { again: 0, all: 0 });
   state.again += again;
   state.all += all;
   state.kv = largest(view.serving.kv_usage) || -1;
@@ -108,7 +108,7 @@ function observe(
   const lasting = hit && (batchHasFallen(state.batches) || comesAgain(state.spell.recent));
   const rule = { ...RULE, share: minEffect, hits: lasting ? 1 : Number.POSITIVE_INFINITY };
   observeSpell(state.spell, { step: view.step, startNs: view.startNs, lost, time, hit }, rule);
-  if (!state.spell.episode && !state.spell.recent.some((recent) => recent.hit)) state.requests = [];
+  if (!state.spell.episode && !hasHits(state.spell)) state.requests = [];
 }
 
 /** Whether a step with a hit after these is one of several times, or of many in a row. */

@@ -1,6 +1,6 @@
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import { type JobTopology, slotsByStage } from '../pipeline/topology.js';
-import { newSpell, observeSpell, type Spell, spellRule } from '../reference/spell.js';
+import { hasHits, newSpell, observeSpell, type Spell, spellRule } from '../reference/spell.js';
 import { mean } from '../reference/statistics.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
@@ -75,8 +75,7 @@ function observe(state: LoadState, view: StepView, topology: JobTopology, params
   }
   const hit = lost > 0;
   if (hit) {
-    if (!state.spell.episode && !state.spell.recent.some((recent) => recent.hit))
-      Object.assign(state, { heavy: [], explained: 0 });
+    if (!state.spell.episode && !hasHits(state.spell)) Object.assign(state, { heavy: [], explained: 0 });
     state.explained++;
     state.heavy = [...state.heavy, heavy].slice(-RULE.window);
     state.ratio += (ratio - state.ratio) / state.heavy.length;

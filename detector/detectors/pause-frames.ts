@@ -1,7 +1,7 @@
 import { type Counters, gauge, rate, type Source } from '../counters/counters.js';
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
-import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
+import { hasHits, newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
 import type { DetectorParams } from './params.js';
@@ -57,7 +57,7 @@ function step(state: PauseState, { topology, views, counters }: JobWindow, { com
     const entry = { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time, hit };
     observeSpell(port.spell, entry, spellRule(RULE, comm_slow));
     if (port.spell.episode) return [findingOf(port, port.spell.episode, source, topology)];
-    if (!port.spell.recent.some((recent) => recent.hit)) state.ports.delete(key);
+    if (!hasHits(port.spell)) state.ports.delete(key);
     return [];
   });
 }

@@ -1,6 +1,6 @@
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import { type DecodePast, decodeTime, graphOf, largest, learnDecode, servingTokens } from '../reference/decode-past.js';
-import { newSpell, observeSpell, type Spell } from '../reference/spell.js';
+import { hasHits, newSpell, observeSpell, type Spell } from '../reference/spell.js';
 import { episodeFinding, ms, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
 import type { DetectorParams } from './params.js';
@@ -120,7 +120,7 @@ function observe(
     { step: view.step, startNs: view.startNs, lost, time, hit },
     { ...RULE, share: min_effect, quiet },
   );
-  if (!state.spell.episode && !state.spell.recent.some((recent) => recent.hit))
+  if (!state.spell.episode && !hasHits(state.spell))
     Object.assign(state, { culprits: [], victims: [], sinceHit: 0, longestLull: 0 });
 }
 

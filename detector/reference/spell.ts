@@ -3,6 +3,7 @@
  * after a quiet time. Plain data; the detectors that watch a whole job share it.
  */
 export interface Spell {
+  /** The last steps, from the first hit among them on: a healthy job keeps none. */
   recent: SpellStep[];
   episode: SpellEpisode | null;
 }
@@ -46,15 +47,25 @@ export const newSpell = (): Spell => ({ recent: [], episode: null });
 
 /** Takes in one step; the episode that holds after it, or null. */
 export function observeSpell(spell: Spell, step: SpellStep, rule: SpellRule): SpellEpisode | null {
-  spell.recent.push(step);
-  if (spell.recent.length > Math.max(rule.window, rule.quiet)) spell.recent.shift();
-  const { episode } = spell;
+  const { recent, episode } = spell;
+  if (recent.length === 0 && !step.hit && !episode) return null;
+  recent.push(step);
+  if (recent.length > Math.max(rule.window, rule.quiet)) forgetFirst(recent);
   if (episode) {
     add(episode, step);
     if (isQuiet(spell.recent, rule.quiet)) spell.episode = null;
   } else if (step.hit) spell.episode = opened(spell.recent.slice(-rule.window), rule);
   return spell.episode;
 }
+
+/** The first step, and those after it up to the next hit. */
+function forgetFirst(recent: SpellStep[]): void {
+  const next = recent.findIndex(({ hit }, i) => i > 0 && hit);
+  recent.splice(0, next < 0 ? recent.length : next);
+}
+
+/** Whether something hit in the last steps. */
+export const hasHits = (spell: Spell): boolean => spell.recent.length > 0;
 
 function isQuiet(recent: readonly SpellStep[], steps: number): boolean {
   for (let i = recent.length - 1; i >= 0 && i >= recent.length - steps; i--)
