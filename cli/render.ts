@@ -32,6 +32,8 @@ export function renderIncident(incident: Incident): string {
     `  cause     ${incident.cause} (confidence ${incident.confidence})`,
     `  evidence  ${numbers.join(', ')}`,
     ...(runner_up ? [`  not       ${runner_up.kind}: ${runner_up.why_not}`] : []),
+    ...(incident.reopened ? [`  again     came back ${incident.reopened} times after it had ended`] : []),
+    ...(incident.part_of ? [`  part of   ${incident.part_of}`] : []),
     `  id        ${incident.id}`,
   ].join('\n');
 }

@@ -14,6 +14,8 @@ export class RuleSet {
   /** Git commit, or a hash of the contents where there is none. */
   readonly commit: string;
   readonly #byId: ReadonlyMap<string, Rule>;
+  /** By job, engine and model: the attempts of a job share one. */
+  readonly #policies = new Map<string, JobPolicy>();
 
   constructor(files: readonly RuleFile[], commit: string) {
     this.rules = files.flatMap((file) => file.rules).filter(({ status }) => status !== 'disabled');
@@ -28,7 +30,16 @@ export class RuleSet {
 
   /** The rules that hold for a job, in order of precedence. */
   forJob(meta: Pick<JobMeta, 'job' | 'engine' | 'model'>): JobPolicy {
-    const { job, engine, model } = meta;
+    const key = JSON.stringify([meta.job, meta.engine, meta.model]);
+    let policy = this.#policies.get(key);
+    if (!policy) {
+      if (this.#policies.size >= MAX_POLICIES) this.#policies.clear();
+      this.#policies.set(key, (policy = this.#policyFor(meta)));
+    }
+    return policy;
+  }
+
+  #policyFor({ job, engine, model }: Pick<JobMeta, 'job' | 'engine' | 'model'>): JobPolicy {
     const rules = this.rules.filter(
       ({ match }) => fits(match.job, job) && fits(match.engine, engine) && fits(match.model, model),
     );
@@ -42,6 +53,9 @@ export class RuleSet {
     return INCIDENT_KINDS.filter((kind) => !known.has(kind));
   }
 }
+
+/** Jobs come and go for as long as rules are in force. */
+const MAX_POLICIES = 10_000;
 
 const fits = (globs: Globs | undefined, name: string | undefined): boolean => !globs || globsMatch(globs, name);
 
