@@ -15,10 +15,15 @@ import type { DetectorParams } from './params.js';
  * it is the transfer that hangs and no rank is named. It is seen while it lasts, from rows that say `open`: the step it is
  * in never closes, so this does not wait for steps. Before three steps are known it takes half
  * an hour: first steps compile, and a recorded one took 22 minutes (training events in DLRover, which gives first steps 2 h). A checkpoint or evaluation under way on a rank explains that it has not come.
+ * Nobody is said not to have arrived whose host may only not have reported yet: all hosts of such ranks must have been
+ * heard since, unless twice as much time has passed.
  */
 export interface OpenPhases {
   /** `slot|phase|group|step` -> one a number */
   phases: Map<string, OpenPhase[]>;
+  /** Messages while anything was open, and host -> the last one of it. */
+  messages: number;
+  heard: Map<string, number>;
 }
 
 export interface OpenPhase {
@@ -31,9 +36,11 @@ export interface OpenPhase {
   /** So far. */
   durationNs: number;
   comm: boolean;
+  /** Message in which it was first reported. */
+  since: number;
 }
 
-export const newOpenPhases = (): OpenPhases => ({ phases: new Map() });
+export const newOpenPhases = (): OpenPhases => ({ phases: new Map(), messages: 0, heard: new Map() });
 
 /** Before so many are known, nobody can say how long steps take. */
 const KNOWN_STEPS = 3;
@@ -43,6 +50,7 @@ const PAUSES: ReadonlySet<string> = new Set(['checkpoint', 'evaluation']);
 export function noteOpen(open: OpenPhases, batch: PhaseBatch, keep: Uint8Array | null, topology: JobTopology): void {
   const { columns, meta } = batch;
   if (open.phases.size === 0 && !columns.open.includes(1)) return;
+  open.heard.set(meta.host, ++open.messages);
   for (let i = 0; i < batch.length; i++) {
     if (keep && keep[i] === 0) continue;
     const slot = slotOf(topology, columns.rank[i] as number, meta.host);
@@ -56,7 +64,8 @@ export function noteOpen(open: OpenPhases, batch: PhaseBatch, keep: Uint8Array |
     const others = all ? [] : (known?.filter((one) => one.seq >= 0 && one.seq !== seq) ?? []);
     if (columns.open[i] === 1) {
       const [startNs, durationNs] = [columns.start_ns.bigint(i), columns.dur_ns.number(i)];
-      others.push({ slot, step, phase, group, seq, startNs, durationNs, comm: columns.kind[i] === KIND.comm });
+      const since = known?.find((one) => one.seq === seq)?.since ?? open.messages;
+      others.push({ slot, step, phase, group, seq, startNs, durationNs, comm: columns.kind[i] === KIND.comm, since });
     }
     if (others.length > 0) open.phases.set(key, others);
     else if (known) open.phases.delete(key);
@@ -92,7 +101,7 @@ export function hangingCollectives(open: OpenPhases, window: JobWindow, { comm_h
     const known = first.get(group || phase);
     if (!known || beginOf(arrived) < beginOf(known)) first.set(group || phase, arrived);
   }
-  return [...first.values()].flatMap((arrived) => findingOf(arrived, paused, limit, window.topology));
+  return [...first.values()].flatMap((arrived) => findingOf(arrived, { open, paused, limit }, window.topology));
 }
 
 const beginOf = (arrived: readonly OpenPhase[]): bigint =>
@@ -104,12 +113,21 @@ function limitOf(views: readonly StepView[], params: DetectorParams['comm_hang']
   return Math.max(min_seconds * 1e9, steps * median(views.map(stepTimeOf)));
 }
 
-function findingOf(arrived: OpenPhase[], paused: ReadonlySet<number>, limit: number, topology: JobTopology): Finding[] {
+interface Hanging {
+  readonly open: OpenPhases;
+  readonly paused: ReadonlySet<number>;
+  readonly limit: number;
+}
+
+function findingOf(arrived: OpenPhase[], { open, paused, limit }: Hanging, topology: JobTopology): Finding[] {
   const [first] = arrived as [OpenPhase];
   const members = membersOf(first, arrived, topology);
   const missing = members.filter((slot) => !arrived.some((phase) => phase.slot === slot));
   if (missing.some((slot) => paused.has(slot))) return [];
   const waited = Math.max(...arrived.map(({ durationNs }) => durationNs));
+  const since = Math.min(...arrived.map((phase) => phase.since));
+  const silent = missing.some((slot) => (open.heard.get(topology.hosts[slot] as string) ?? 0) < since);
+  if (silent && waited < 2 * limit) return [];
   const ranks = missing.map((slot) => topology.ranks[slot] as number).sort((a, b) => a - b);
   const hosts = [...new Set(missing.map((slot) => topology.hosts[slot] as string))].filter((host) => host !== '');
   const group = first.group || null;
