@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { KIND } from '../../protocol/vocabulary.js';
 import { judge, type Phase, type TraceSpec, trace } from '../support/trace.js';
 
 /** Public reports of slow ranks, as their authors measured them: input in ms, and the answer that would have helped. */
@@ -173,4 +174,28 @@ it('a clock that steps back in mid-run changes nothing', () => {
   const { incidents, pipeline } = judge(trace({ ranks: 8, steps: 140, period: 500, phases, clockNs }));
   assert.deepEqual(incidents, []);
   assert.deepEqual([pipeline.counts().steps, pipeline.counts().partialSteps], [140, 0]);
+});
+
+it('a slow loader is told where reductions overlap the backward pass, which waits for them at its end', () => {
+  const slowFrom = 80;
+  const phases: TraceSpec['phases'] = (step, rank) => {
+    const late = step >= slowFrom ? 12 : 0;
+    const wait = rank === 0 ? late : 0;
+    const all = { group: 'world', count: 6, bytes: 1e9, seq: -1, transfer_ns: 50_000_000 };
+    return [
+      { phase: 'dataload', ms: rank === 1 ? 0.1 + late : 0.1 },
+      { phase: 'forward', ms: 18 },
+      { phase: 'backward', ms: 36 },
+      { phase: 'all_reduce_wait', kind: KIND.comm, ms: 3 + wait, group: 'world', seq: 0 },
+      { phase: 'optimizer', ms: 3 },
+      // Six buckets wait at the same time.
+      { phase: 'all_reduce', ms: 50 + 5 * wait, ...all },
+    ];
+  };
+  const period = (step: number): number => (step >= slowFrom ? 73 : 61);
+  const { incidents } = judge(trace({ ranks: 2, steps: 160, period, phases, meta: { groups: { world: [0, 1] } } }));
+  assert.deepEqual(
+    incidents.map(({ kind, cause, subject, onset_step }) => [kind, cause, subject.ranks, onset_step]),
+    [['straggler', 'data', [1], slowFrom]],
+  );
 });
