@@ -4,7 +4,14 @@ import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
 import { servingTokens } from '../reference/decode-past.js';
 import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
-import { busBandwidth, learnTransfer, sizeKey, type TransferPast, usualTransfer } from '../reference/transfer-past.js';
+import {
+  busBandwidth,
+  learnTransfer,
+  sizeKey,
+  type TransferPast,
+  usualSpread,
+  usualTransfer,
+} from '../reference/transfer-past.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
 import type { DetectorParams } from './params.js';
@@ -16,6 +23,7 @@ import type { DetectorParams } from './params.js';
  * Signature: the shortest duration of a communicator's collectives over its ranks, which
  * holds no waiting, is more than 1.11 x what the same operation and size took before in this job (its bus bandwidth below
  * 0.9; transfers of healthy steps vary by 1.5 %), and that costs 1 % of the step. Lasting: in 10 of the last 12 steps.
+ * On a busy network it must be two standard deviations beyond the usual as well, which 1 step in 40 is, and 10 of 12 never.
  * Bursts: three times the usual, at least three separate times, and in between as usual.
  */
 export const slowTransfers: Detector<TransferState> = {
@@ -46,6 +54,9 @@ const LASTING = { window: 12, quiet: 12 };
 const BURSTS = { window: 600, quiet: 600 };
 const MAX_BURSTS = 12;
 
+/** Standard deviations of a communicator's own transfers. */
+const NOISE = 2;
+
 function step(state: TransferState, { topology, views }: JobWindow, params: DetectorParams): Finding[] {
   const view = views.at(-1) as StepView;
   const time = stepTimeOf(view);
@@ -72,7 +83,7 @@ function observe(
     const key = sizeKey(group, size);
     const each = size.transfer / size.count;
     const usual = usualTransfer(state.past, key);
-    if (each > params.ratio * usual) {
+    if (each > Math.max(params.ratio, 1 + NOISE * usualSpread(state.past, key)) * usual) {
       lost += (each - usual) * size.count;
       burst ||= each > rnic_flap.ratio * usual;
       const gigabytes = (taken: number): number =>

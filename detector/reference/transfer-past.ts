@@ -12,6 +12,8 @@ export interface KnownTransfer {
   ring: Ring;
   /** Median of the ring, renewed every few samples: it is asked for in every step. */
   usual: number;
+  /** Its spread, as a share: a standard deviation's worth. */
+  spread: number;
   renewedAt: number;
 }
 
@@ -27,17 +29,22 @@ export const sizeKey = (group: CommGroup, { op, bytes }: CommSize): string => `$
 /** Usual transfer of one collective, nanoseconds; NaN unknown. */
 export const usualTransfer = (past: TransferPast, key: string): number => past.get(key)?.usual ?? Number.NaN;
 
+/** How much usual transfers vary, as a share of the usual one. */
+export const usualSpread = (past: TransferPast, key: string): number => past.get(key)?.spread ?? 0;
+
 export function learnTransfer(past: TransferPast, group: CommGroup, size: CommSize): void {
   const key = sizeKey(group, size);
   let known = past.get(key);
   if (!known) {
     const { op, bytes } = size;
-    known = { group: group.name, op, bytes, ring: newRing(STEPS), usual: Number.NaN, renewedAt: 0 };
+    known = { group: group.name, op, bytes, ring: newRing(STEPS), usual: Number.NaN, spread: 0, renewedAt: 0 };
     past.set(key, known);
   }
   pushRing(known.ring, size.transfer / size.count);
   if (known.ring.count < KNOWN_AT || known.ring.count - known.renewedAt < RENEW_EVERY) return;
-  known.usual = median(ringValues(known.ring));
+  const values = ringValues(known.ring);
+  known.usual = median(values);
+  known.spread = 1.4826 * median(values.map((value) => Math.abs(value / (known?.usual as number) - 1)));
   known.renewedAt = known.ring.count;
 }
 
