@@ -4,8 +4,8 @@ import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:f
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 
-/** Exits 0 in a Python that can run the hook's tests. */
-const PROBE = 'import sys, torch, pytest; assert sys.version_info >= (3, 10)';
+/** Exits 0 in a Python that has what tests need. */
+const PROBE = 'import sys, torch, pytest, pyarrow; assert sys.version_info >= (3, 10)';
 
 /** Under a lock, as clones share the folder; what was left half done is thrown away. */
 const INSTALL = `
@@ -23,7 +23,7 @@ mv "$1.new" "$1"
  */
 export function installPython(root, say) {
   const own = process.env.PICKET_PYTHON;
-  if (own) return runs(own) ? undefined : `$PICKET_PYTHON, ${own}, has no PyTorch and pytest`;
+  if (own) return runs(own) ? undefined : `$PICKET_PYTHON, ${own}, lacks PyTorch, pytest or pyarrow`;
   const requirements = join(root, 'test/hook/requirements.txt');
   const digest = createHash('sha256').update(readFileSync(requirements)).digest('hex').slice(0, 12);
   const cache = process.env.XDG_CACHE_HOME || join(homedir(), '.cache');

@@ -9,7 +9,7 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '..');
-const TEST_FILE_TIMEOUT_MS = 600_000;
+const TEST_FILE_TIMEOUT_MS = 1_200_000;
 
 const run = (program, args) => spawnSync(program, args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] }).status;
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { decodePhases } from '../../protocol/arrow.js';
+import { PYTHON, skipWithout } from '../support/python.js';
 import { batchOf, rowsOf } from './rows.js';
 
 /** Prints one stream a line, `name base64`: the same three rows as different Python programs would write them. */
@@ -44,9 +45,8 @@ for name, changed in changes.items():
     print(name, base64.b64encode(sink.getvalue()).decode())
 `;
 
-const { status, stdout } = spawnSync('python3', ['-c', WRITER], { encoding: 'utf8' });
-const hasPyarrow = spawnSync('python3', ['-c', 'import pyarrow']).status === 0;
-const skip = hasPyarrow ? false : 'python3 has no pyarrow';
+const { status, stdout } = spawnSync(PYTHON, ['-c', WRITER], { encoding: 'utf8' });
+const skip = skipWithout('pyarrow');
 const streams = new Map(stdout.split('\n').map((line) => line.split(' ') as [string, string]));
 const stream = (name: string) => Buffer.from(streams.get(name) ?? '', 'base64');
 
