@@ -34,7 +34,10 @@ interface AnalyzeOptions {
 export function analyzeCommand(): Command {
   return new Command('analyze')
     .description('Reads recorded traces (files or folders) and names what cost time in them.')
-    .argument('<path...>', 'JSONL, phases or NDTimeline parquet, Kineto/Chrome JSON; plain or .gz; or folders of them')
+    .argument(
+      '<path...>',
+      "JSONL, a collector's .arrows, phases or NDTimeline parquet, Kineto/Chrome JSON; plain or .gz; or folders of them",
+    )
     .addOption(new Option('--format <format>', 'output').choices(['text', 'json']).default('text'))
     .option('--scenario <name>', 'of files that hold several, the one to read')
     .option('--job <name>', 'job id, instead of the one in the files or their names')

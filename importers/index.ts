@@ -3,6 +3,7 @@ import type { PhaseBatch } from '../protocol/phase-batch.js';
 import { checkRows } from '../protocol/phase-checks.js';
 import type { SampleRow } from '../protocol/sample.js';
 import { keepRows } from '../protocol/take-rows.js';
+import { arrowMessages } from './arrow-messages.js';
 import { chromeTrace } from './chrome-trace.js';
 import type { Claim, Importer, ReadContext, SourceBatch } from './importer.js';
 import { jsonl } from './jsonl.js';
@@ -13,7 +14,7 @@ import { phasesParquet } from './phases-parquet.js';
 import { findFiles, type SourceFile } from './source-file.js';
 import { StepOrder } from './step-order.js';
 
-const IMPORTERS: readonly Importer[] = [jsonl, ndtimelineParquet, phasesParquet, chromeTrace];
+const IMPORTERS: readonly Importer[] = [jsonl, arrowMessages, ndtimelineParquet, phasesParquet, chromeTrace];
 
 export interface ImportOptions {
   /** Overrides the job that the files name. */

@@ -21,7 +21,7 @@ export interface LineFacts {
   job?: string;
   run?: string;
   host?: string;
-  job_info?: Partial<Pick<JobMeta, (typeof JOB_FACTS)[number]>>;
+  job_info?: Partial<Pick<JobMeta, (typeof JOB_FACTS)[number] | 'slots'>>;
   rank_info?: Omit<RankInfo, 'rank'>;
   groups?: JobMeta['groups'];
 }
@@ -68,12 +68,14 @@ export function parsePhaseLine(text: string): JsonlLine {
 
 const REQUIRED = COLUMN_NAMES.filter((name) => columnSpec(name).absent === null);
 const KEY_FACTS = ['job', 'run', 'host'] as const;
-const JOB_FACTS = ['engine', 'engine_version', 'model', 'device'] as const;
+const JOB_FACTS = ['engine', 'engine_version', 'model', 'device', 'config_hash'] as const;
 const RANK_FACTS = ['local_rank', 'dp', 'tp', 'pp', 'ep', 'stage'] as const;
 
 const FIELD_TYPES = new Map<string, ColumnType | 'fact' | 'ignored'>([
   ...COLUMN_NAMES.map((name) => [name, columnSpec(name).type] as const),
-  ...[...KEY_FACTS, ...JOB_FACTS, ...RANK_FACTS, 'gpu', 'groups'].map((name) => [name, 'fact'] as const),
+  ...[...KEY_FACTS, ...JOB_FACTS, ...RANK_FACTS, 'gpu', 'clock', 'slots', 'groups'].map(
+    (name) => [name, 'fact'] as const,
+  ),
   ['extra', 'ignored'],
 ]);
 
@@ -170,8 +172,19 @@ function readFact(facts: LineFacts, field: string, value: unknown): void {
   else if (isOneOf(KEY_FACTS, field)) facts[field] = factName(field, value);
   else if (isOneOf(JOB_FACTS, field)) facts.job_info = { ...facts.job_info, [field]: factName(field, value) };
   else if (field === 'gpu') facts.rank_info = { ...facts.rank_info, gpu: factName(field, value) };
-  else if (Number.isSafeInteger(value)) facts.rank_info = { ...facts.rank_info, [field]: value as number };
-  else throw new PicketError('bad_input', `${JSON.stringify(value)} is not an integer`, { field });
+  else if (field === 'clock') facts.rank_info = { ...facts.rank_info, clock: clockOf(value) };
+  else if (!Number.isSafeInteger(value))
+    throw new PicketError('bad_input', `${JSON.stringify(value)} is not an integer`, { field });
+  else if (field === 'slots') facts.job_info = { ...facts.job_info, slots: value as number };
+  else facts.rank_info = { ...facts.rank_info, [field]: value as number };
+}
+
+function clockOf(value: unknown): 'gpu' | 'host' {
+  if (value === 'gpu' || value === 'host') return value;
+  throw new PicketError('bad_input', `${JSON.stringify(value)} is not a clock`, {
+    field: 'clock',
+    remedy: 'write "gpu" or "host"',
+  });
 }
 
 const isOneOf = <T extends string>(names: readonly T[], name: string): name is T =>
@@ -208,7 +221,7 @@ const opOfPhase = (phase: string): string => (OP_NAMES.has(phase) ? phase : '');
 
 /** Row i as a line, without the newline: what `parsePhaseLine` reads back to the same row. Defaults are left out. */
 export function formatPhaseLine(batch: PhaseBatch, i: number): string {
-  const { job, run, host, groups, ranks, engine, engine_version, model, device } = batch.meta;
+  const { job, run, host, groups, ranks, ...facts } = batch.meta;
   const row = rowOf(batch, i);
   const { host: rankHost, ...info } = ranks.find(({ rank }) => rank === row.rank) ?? {};
   const line: Record<string, unknown> = {
@@ -216,7 +229,7 @@ export function formatPhaseLine(batch: PhaseBatch, i: number): string {
     run: run === '1' ? undefined : run,
     host: rankHost || host || undefined,
   };
-  Object.assign(line, info, { engine, engine_version, model, device });
+  Object.assign(line, info, facts);
   for (const name of COLUMN_NAMES) {
     const value = formatted(name, row[name]);
     if (value !== defaultOf(name, row.phase)) line[name] = value;

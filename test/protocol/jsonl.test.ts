@@ -47,6 +47,22 @@ test('digits within text are left alone', () => {
   assert.equal(row?.group, '1234567890123456789');
 });
 
+test('facts of the job and the rank are read back as they were written', () => {
+  const ranks = [{ rank: 0, gpu: 'GPU-1', local_rank: 3, stage: 1, clock: 'host' as const }];
+  const job = { engine: 'vllm', model: 'm', config_hash: 'c0ffee', slots: 256 };
+  const batch = batchOf([phase(line({})).row], newJobMeta('job', { ...job, ranks }));
+  const { facts } = phase(formatPhaseLine(batch, 0));
+  assert.deepEqual([{ rank: 0, ...facts.rank_info }], ranks);
+  assert.deepEqual(facts.job_info, job);
+});
+
+test('a clock that is neither of the two is refused', () => {
+  assert.throws(
+    () => parsePhaseLine(line({ clock: 'tsc' })),
+    /field "clock": "tsc" is not a clock; write "gpu" or "host"/,
+  );
+});
+
 test('a written row is read back the same, whatever it holds', () => {
   const meta = newJobMeta('job', { host: 'node-a', groups: { g: [0] }, ranks: [{ rank: 0, dp: 1, gpu: 'GPU-1' }] });
   fc.assert(
