@@ -11,7 +11,8 @@ import { best, print } from './measure.js';
 
 /*
  * Rows a second of the Arrow decoder and of the whole detector, against JSON.parse of the same rows, and against a pandas
- * groupby-median of the same rows where there is a Python with pandas. All sides run by turns in one process run.
+ * groupby-median of the same rows where there is a Python with pandas. All sides run by turns in one process, with the
+ * young generation that docker-compose.yml gives the detector.
  */
 
 const EXCERPT = resolve('fixtures/h200-tp2-excerpt');

@@ -3,7 +3,7 @@ import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
 import { newRing, pushRing, type Ring, ringValues } from '../reference/ring.js';
 import { median } from '../reference/statistics.js';
-import { learnTransfer, sizeKey, type TransferPast, usualTransfer } from '../reference/transfer-past.js';
+import { learnTransfer, type TransferPast, usualTransfer } from '../reference/transfer-past.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
 import type { DetectorParams } from './params.js';
@@ -123,7 +123,7 @@ function observe(state: PortFlapState, view: StepView, topology: JobTopology, tr
   const lost = groups.map((group) => {
     let over = 0;
     for (const size of group.sizes) {
-      const usual = usualTransfer(state.past, sizeKey(group, size));
+      const usual = usualTransfer(state.past, size.key);
       if (!Number.isNaN(usual)) over += size.transfer - usual * size.count;
       if (!trouble) learnTransfer(state.past, group, size);
     }

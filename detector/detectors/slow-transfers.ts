@@ -7,7 +7,6 @@ import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from
 import {
   busBandwidth,
   learnTransfer,
-  sizeKey,
   type TransferPast,
   usualSpread,
   usualTransfer,
@@ -80,7 +79,7 @@ function observe(
   for (const size of group.sizes) {
     // Messages of a serving step grow with its batch: where no row says by how much, none can be compared.
     if (size.bytes < 0 && batched) continue;
-    const key = sizeKey(group, size);
+    const key = size.key;
     const each = size.transfer / size.count;
     const usual = usualTransfer(state.past, key);
     if (each > Math.max(params.ratio, 1 + NOISE * usualSpread(state.past, key)) * usual) {

@@ -80,7 +80,8 @@ function judge(state: StragglerState, window: JobWindow, view: StepView, minEffe
   const before = state.cusums.map((cusum) => cusum.sum);
   const stepTime = stepTimeOf(view);
   const gaps = excessGaps(state, view, late);
-  const excess = excessWork(state, view, topology, work, peers).map((time, slot) => time + (gaps[slot] as number));
+  const models = work.map((_, slot) => modelOf(state, view, topology, slot));
+  const excess = excessWork(models, view, work, peers).map((time, slot) => time + (gaps[slot] as number));
   const lost = excess.map((time, slot) => (Number.isNaN(late[slot]) ? time : Math.min(time, late[slot] as number)));
   lost.forEach((time, slot) => {
     if (Number.isNaN(time)) return;
@@ -94,7 +95,7 @@ function judge(state: StragglerState, window: JobWindow, view: StepView, minEffe
   end(state, minEffect);
   charge(state, lost, stepTime);
   begin(state, window, minEffect);
-  learn(state, view, topology, work, minEffect);
+  learn(state, view, models, work, minEffect);
 }
 
 /** Steps of ranks that were not under suspicion before; while one is likely to straggle the others' waits are no noise. */
@@ -155,13 +156,12 @@ const runningMean = (known: number | undefined, value: number): number =>
 
 /** By slot, nanoseconds: work beyond what was expected of it and has happened to its peers too; NaN where unknown. */
 function excessWork(
-  state: StragglerState,
+  models: readonly WorkModel[],
   view: StepView,
-  topology: JobTopology,
   work: readonly number[],
   { sets, byReplica }: Peers,
 ): number[] {
-  const due = work.map((_, slot) => expected(modelOf(state, view, topology, slot), slot, view.tokens[slot] as number));
+  const due = models.map((model, slot) => expected(model, slot, view.tokens[slot] as number));
   const ratios = work.map((time, slot) => time / (due[slot] as number));
   const excess = new Array<number>(work.length).fill(Number.NaN);
   // Peers run faster while they wait (less power drawn): that does not make the rank slower. A replica's contexts may.
@@ -215,18 +215,20 @@ function begin(state: StragglerState, window: JobWindow, minEffect: number): voi
 
 /** Slots without an episode that have lost time beyond doubt of this level. */
 function losing(state: StragglerState, level: number, minEffect: number): number[] {
-  const free = (slot: number): boolean => !state.episodes.some((episode) => episode.slots.includes(slot));
-  return [...state.cusums.keys()].filter((slot) => {
+  const found: number[] = [];
+  for (let slot = 0; slot < state.cusums.length; slot++) {
     const cusum = state.cusums[slot];
-    return cusum !== undefined && cusum.sum > level && lostShare(cusum) >= minEffect && free(slot);
-  });
+    if (cusum === undefined || cusum.sum <= level || lostShare(cusum) < minEffect) continue;
+    if (!state.episodes.some((episode) => episode.slots.includes(slot))) found.push(slot);
+  }
+  return found;
 }
 
 /** Nothing is learnt from a step in which something may be wrong, nor while an episode lasts. */
 function learn(
   state: StragglerState,
   view: StepView,
-  topology: JobTopology,
+  models: readonly WorkModel[],
   work: readonly number[],
   minEffect: number,
 ): void {
@@ -238,7 +240,7 @@ function learn(
     const most = minEffect * (view.stepTime[slot] as number);
     learnUsual(state.gaps, slot, view.gap[slot] as number, most);
     learnUsual(state.idles, slot, view.idle[slot] as number, most);
-    const model = modelOf(state, view, topology, slot);
+    const model = models[slot] as WorkModel;
     const tokens = view.tokens[slot] as number;
     adjustOffset(model, slot, tokens, time);
     if ((slot + state.steps) % stride === 0) takeSample(model, tokens, time);

@@ -7,7 +7,6 @@ import {
   busBandwidth,
   LARGE_BYTES,
   learnTransfer,
-  sizeKey,
   type TransferPast,
   usualTransfer,
 } from '../reference/transfer-past.js';
@@ -102,13 +101,11 @@ function observeGroups(state: UnevenState, view: StepView, params: DetectorParam
     let [lost, fast, slow] = [0, 0, 0];
     const sizes: number[] = [];
     for (const size of group.sizes) {
-      const own = usualTransfer(state.past, sizeKey(group, size));
-      const others = view.groups
-        .filter(
-          (other) =>
-            other.name !== group.name && other.sizes.some(({ bytes, op }) => bytes === size.bytes && op === size.op),
-        )
-        .map((other) => usualTransfer(state.past, sizeKey(other, size)));
+      const own = usualTransfer(state.past, size.key);
+      const others = view.groups.flatMap((other) => {
+        const alike = other.sizes.find(({ bytes, op }) => bytes === size.bytes && op === size.op);
+        return alike && other.name !== group.name ? [usualTransfer(state.past, alike.key)] : [];
+      });
       const usual = lowerMedian(others);
       const { ratio } = params[kindOf('groups', { ...group, sizes: [size.bytes] })];
       if (others.length < MIN_OTHERS || !(own > Math.max(SLOWER, ratio) * usual)) continue;

@@ -1,3 +1,4 @@
+import { sortedKnown } from '../reference/statistics.js';
 import type { JobBatch } from './step-rows.js';
 import { inOneStage, type JobTopology } from './topology.js';
 
@@ -25,6 +26,8 @@ export interface CommGroup {
 }
 
 export interface CommSize {
+  /** Communicator, operation and message size in one: by which the past of such transfers is kept. */
+  readonly key: string;
   readonly op: string;
   /** Of one collective. */
   readonly bytes: number;
@@ -58,7 +61,20 @@ interface Collecting {
   bytes: number;
 }
 
-export type Collectives = Map<string, Collecting>;
+export interface Collectives {
+  readonly byName: Map<string, Collecting>;
+  /** Of the last row, whose communicator the next one mostly has too. */
+  source: JobBatch | undefined;
+  index: number;
+  group: Collecting | undefined;
+}
+
+export const newCollectives = (): Collectives => ({
+  byName: new Map(),
+  source: undefined,
+  index: -1,
+  group: undefined,
+});
 
 /** Takes in one row of a blocking collective. */
 export function addCollective(
@@ -69,11 +85,7 @@ export function addCollective(
   topology: JobTopology,
 ): void {
   const { columns } = source.batch;
-  const named = columns.group.values[columns.group.indices[i] as number] as string;
-  // Rows that name no communicator: the ranks of one stage are taken for it.
-  const name = named || `stage ${topology.stages[slot]}`;
-  let group = all.get(name);
-  if (!group) all.set(name, (group = newCollecting(name)));
+  const group = groupOf(all, source, columns.group.indices[i] as number, slot, topology);
   const duration = columns.dur_ns.number(i);
   const member = memberOf(group, slot);
   group.sums[member] = (group.sums[member] as number) + duration;
@@ -81,6 +93,18 @@ export function addCollective(
   const summed = columns.transfer_ns.number(i);
   if (summed < 0) takeShortest(group, source, i, duration);
   else if (member === 0) takeSum(group, source, i, summed);
+}
+
+/** The communicator that a message's dictionary names so. */
+function groupOf(all: Collectives, source: JobBatch, index: number, slot: number, topology: JobTopology): Collecting {
+  if (all.group && all.source === source && all.index === index) return all.group;
+  const named = source.batch.columns.group.values[index] as string;
+  // Rows that name no communicator: the ranks of one stage are taken for it.
+  const name = named || `stage ${topology.stages[slot]}`;
+  let group = all.byName.get(name);
+  if (!group) all.byName.set(name, (group = newCollecting(name)));
+  if (named) Object.assign(all, { source, index, group });
+  return group;
 }
 
 const newCollecting = (name: string): Collecting => ({
@@ -147,7 +171,7 @@ function placeOf(group: Collecting, key: number): number {
 }
 
 export const groupsOf = (all: Collectives, topology: JobTopology): CommGroup[] =>
-  [...all.values()]
+  [...all.byName.values()]
     .filter((group) => group.members.size > 1)
     .map((group) => {
       const slots = [...group.members.keys()];
@@ -181,7 +205,7 @@ function takeSum(group: Collecting, source: JobBatch, i: number, transfer: numbe
 }
 
 /** The row's size among those of the group; its bytes are those of all collectives that it sums. */
-function sizeIndex({ sizes }: Collecting, source: JobBatch, i: number): number {
+function sizeIndex({ name, sizes }: Collecting, source: JobBatch, i: number): number {
   const { columns } = source.batch;
   const op = columns.op.values[columns.op.indices[i] as number] || '';
   const bytes = Math.round(columns.bytes.number(i) / countOf(source, i));
@@ -189,7 +213,7 @@ function sizeIndex({ sizes }: Collecting, source: JobBatch, i: number): number {
     const size = sizes[at] as CommSize;
     if (size.bytes === bytes && size.op === op) return at;
   }
-  return sizes.push({ op, bytes, count: 0, transfer: 0 }) - 1;
+  return sizes.push({ key: `${name}|${op}|${bytes}`, op, bytes, count: 0, transfer: 0 }) - 1;
 }
 
 function sizesOf(group: Collecting): CommSize[] {
@@ -204,9 +228,12 @@ function sizesOf(group: Collecting): CommSize[] {
 
 /** How long the others waited for each slot of the group: the median of the others' time in it, less its own. */
 export function lateness(group: CommGroup): Float64Array {
-  const sorted = group.durations.toSorted();
-  const n = sorted.length;
-  return group.durations.map((duration) => othersMedian(sorted, n, duration) - duration);
+  const { durations } = group;
+  const sorted = sortedKnown(durations);
+  const late = new Float64Array(durations.length);
+  for (let i = 0; i < durations.length; i++)
+    late[i] = othersMedian(sorted, sorted.length, durations[i] as number) - (durations[i] as number);
+  return late;
 }
 
 /** Upper median of a sorted list without one of its values. */

@@ -1,6 +1,6 @@
 import { type Int64, toBigInt } from '../../protocol/int64.js';
 import { KIND } from '../../protocol/vocabulary.js';
-import { addCollective, type Collectives, groupsOf } from './collectives.js';
+import { addCollective, type Collectives, groupsOf, newCollectives } from './collectives.js';
 import {
   addCommBusy,
   addLaunches,
@@ -108,7 +108,7 @@ function newTotals(n: number): Totals {
     phases: [],
     phaseTokens: [],
     commPhases: [],
-    collectives: new Map(),
+    collectives: newCollectives(),
     gap: filled(n, Number.NaN),
     stepTime: filled(n, Number.NaN),
     tokens: filled(n, Number.NaN),

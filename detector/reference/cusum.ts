@@ -33,7 +33,7 @@ export function accumulate(cusum: Cusum, step: number, lost: number, time: numbe
   const most = Math.log(HIT_RATE / noise.hitRate);
   cusum.sum = Math.max(0, cusum.sum + Math.min(most, standardised - ALLOWANCE));
   if (cusum.sum === 0) {
-    Object.assign(cusum, newCusum());
+    if (cusum.since >= 0) Object.assign(cusum, newCusum());
     return;
   }
   if (cusum.since < 0) cusum.since = step;

@@ -1,6 +1,10 @@
 /** Robust statistics over small arrays; NaN values are left out. */
 
 export function sortedKnown(values: ArrayLike<number>): Float64Array {
+  if (values.length <= few.length) {
+    const [sorted, count] = sortedForNow(values);
+    return sorted.slice(0, count);
+  }
   const known = new Float64Array(values.length);
   let count = 0;
   for (let i = 0; i < values.length; i++) if (!Number.isNaN(values[i] as number)) known[count++] = values[i] as number;

@@ -24,8 +24,6 @@ const STEPS = 32;
 const KNOWN_AT = 8;
 const RENEW_EVERY = 4;
 
-export const sizeKey = (group: CommGroup, { op, bytes }: CommSize): string => `${group.name}|${op}|${bytes}`;
-
 /** Usual transfer of one collective, nanoseconds; NaN unknown. */
 export const usualTransfer = (past: TransferPast, key: string): number => past.get(key)?.usual ?? Number.NaN;
 
@@ -33,7 +31,7 @@ export const usualTransfer = (past: TransferPast, key: string): number => past.g
 export const usualSpread = (past: TransferPast, key: string): number => past.get(key)?.spread ?? 0;
 
 export function learnTransfer(past: TransferPast, group: CommGroup, size: CommSize): void {
-  const key = sizeKey(group, size);
+  const { key } = size;
   let known = past.get(key);
   if (!known) {
     const { op, bytes } = size;

@@ -76,8 +76,8 @@ describe('splitting collectives into transfer and wait', () => {
     const [group] = view(rows).groups;
     assert.equal(group?.transfer, 700);
     assert.deepEqual(group?.sizes, [
-      { op: 'all_reduce', bytes: 16, count: 4, transfer: 500 },
-      { op: 'all_gather', bytes: 8, count: 4, transfer: 200 },
+      { key: 'dp|all_reduce|16', op: 'all_reduce', bytes: 16, count: 4, transfer: 500 },
+      { key: 'dp|all_gather|8', op: 'all_gather', bytes: 8, count: 4, transfer: 200 },
     ]);
   });
 
