@@ -1,12 +1,13 @@
 import { Command, Option } from 'commander';
-import { type Baseline, loadBaseline } from '../detector/baseline/baseline.js';
+import type { Baseline } from '../detector/baseline/baseline.js';
 import { countBad, placeText, type QualityCounts, qualityFindings } from '../detector/detectors/data-quality.js';
 import { follow } from '../detector/incidents/incident-book.js';
 import { PartitionPipeline } from '../detector/pipeline/partition-pipeline.js';
 import { BUILT_IN_RULES, type RulesInForce } from '../detector/rules/rules-in-force.js';
 import { type ImportOptions, type ImportReport, importPaths } from '../importers/index.js';
+import { PicketError } from '../protocol/errors.js';
 import type { Incident } from '../protocol/incident.js';
-import { readConfigFile } from './config-file.js';
+import { readBaseline } from './config-file.js';
 import { progressBar } from './progress.js';
 import { renderAnalysis } from './render.js';
 import { readRuleSet } from './rules/read.js';
@@ -44,10 +45,12 @@ export function analyzeCommand(): Command {
     .option('--rules <dir>', 'folder of rule files that decide what is reported')
     .option('--baseline <file>', 'what healthy runs take, from `picket baseline train`')
     .action(async (paths: string[], { rules: folder, baseline: file, ...options }: AnalyzeOptions) => {
-      const baseline = file === undefined ? undefined : loadBaseline(readConfigFile(file, '--baseline'), file);
+      const baseline = readBaseline(file, '--baseline');
       const rules = folder === undefined ? BUILT_IN_RULES : { current: await readRuleSet(folder) };
       const bar = progressBar('reading');
       const analysis = await analyze(paths, { ...options, onProgress: bar.update }, rules, baseline).finally(bar.end);
+      if (analysis.rows === 0 && analysis.quality.length === 0)
+        throw new PicketError('bad_input', 'holds no rows', { file: paths.join(', '), remedy: 'give a recording' });
       const { unclaimed, suppressed, ...found } = analysis;
       const result = folder === undefined ? found : { ...found, suppressed: Object.fromEntries(suppressed) };
       console.log(options.format === 'json' ? JSON.stringify(result, null, 2) : renderAnalysis(analysis));

@@ -15,6 +15,11 @@ interface Problem {
 
 /** Asks a detector; gives the parsed answer. Throws PicketError with what it objects to, or where it cannot be reached. */
 export async function ask<T>(url: string, method: 'GET' | 'POST' | 'DELETE', path: string, body?: object): Promise<T> {
+  if (!URL.canParse(path, url))
+    throw new PicketError('bad_input', `"${url}" is no URL`, {
+      field: '--url',
+      remedy: `write one such as ${DEFAULT_URL}`,
+    });
   const target = new URL(path, url);
   const json = body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
   const response = await fetch(target, { method, ...json }).catch((cause) => {

@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { type RunningDetector, startDetector } from '../detector/app.js';
 import { parseDetectorConfig } from '../detector/config.js';
 import { parseFailPoint } from '../detector/failpoints.js';
-import { readConfigFile } from './config-file.js';
+import { readBaseline, readConfigFile } from './config-file.js';
 
 export function detectorCommand(): Command {
   return new Command('detector')
@@ -19,6 +19,7 @@ export function detectorCommand(): Command {
       process.on('SIGHUP', () => running?.reloadRules());
       const detector = await startDetector({
         config,
+        baseline: readBaseline(config.baseline, '"baseline"'),
         log,
         secrets: { env: process.env, readFile: (path) => readFileSync(path, 'utf8') },
         failPoints: spec ? parseFailPoint(spec, () => process.kill(process.pid, 'SIGKILL')) : undefined,

@@ -25,9 +25,9 @@ interface RedriveOptions {
 }
 
 export function notificationsCommand(): Command {
-  const command = new Command('notifications').description(
-    'What a running detector has told its receivers, and what it could not.',
-  );
+  const command = new Command('notifications')
+    .exitOverride()
+    .description('What a running detector has told its receivers, and what it could not.');
   withUrl(command.command('list'))
     .description('Messages, the newest first.')
     .option('--state <state>', 'pending, failed, delivered, dead (given up) or void (nothing to tell)')

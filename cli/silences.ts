@@ -24,9 +24,9 @@ interface AddOptions {
 }
 
 export function silencesCommand(): Command {
-  const command = new Command('silences').description(
-    'Keeps a running detector from telling of some incidents for a time.',
-  );
+  const command = new Command('silences')
+    .exitOverride()
+    .description('Keeps a running detector from telling of some incidents for a time.');
   withUrl(command.command('list'))
     .description('Silences that are kept, the newest first.')
     .option('--status <status...>', 'pending, active or expired')

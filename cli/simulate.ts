@@ -3,10 +3,12 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Command } from 'commander';
 import { openBus } from '../bus/open.js';
+import { PicketError } from '../protocol/errors.js';
 import { formatPhaseLine, formatSampleLine } from '../protocol/jsonl.js';
 import { TOPICS } from '../protocol/topics.js';
 import { SCENARIOS, type SimulatedMessage, type SimulateOptions, simulateStream } from '../simulator/simulate.js';
 import { busOf, DEFAULT_PARTITIONS, positiveNumber, wholeNumber } from './bus-options.js';
+import { cannotWrite } from './config-file.js';
 import { type Publishable, publish } from './publish.js';
 
 interface Options {
@@ -36,10 +38,17 @@ export function simulateCommand(): Command {
     .option('--brokers <host:port,...>', 'publish to Kafka')
     .option('--log <dir>', 'publish to an embedded log')
     .action(async ({ out, brokers, log, ...options }: Options) => {
+      if (out !== undefined && (brokers ?? log) !== undefined)
+        throw new PicketError('bad_input', 'goes with neither --brokers nor --log', {
+          field: '--out',
+          remedy: 'write the file first, then `picket replay` it',
+        });
       const messages = messagesOf(simulateStream(options satisfies SimulateOptions));
       if (brokers === undefined && log === undefined) {
         const target = out === undefined ? process.stdout : createWriteStream(out);
-        await pipeline(Readable.from(linesOf(messages)), target, { end: out !== undefined });
+        await pipeline(Readable.from(linesOf(messages)), target, { end: out !== undefined }).catch((cause) => {
+          throw cannotWrite(cause, out);
+        });
         return;
       }
       const bus = await openBus(busOf({ ...(brokers && { brokers }), ...(log && { log }) }));

@@ -3,7 +3,9 @@ import type { Logger } from 'pino';
 import type { Bus, Consumer } from '../bus/bus.js';
 import { busOptionsOf } from '../bus/config.js';
 import { openBus } from '../bus/open.js';
+import { PicketError } from '../protocol/errors.js';
 import { deadLetterTopic, TOPICS } from '../protocol/topics.js';
+import type { Baseline } from './baseline/baseline.js';
 import type { DetectorConfig } from './config.js';
 import type { FailPoints } from './failpoints.js';
 import { buildServer } from './http/server.js';
@@ -22,6 +24,8 @@ import type { Store } from './store/store.js';
 
 export interface DetectorDeps {
   readonly config: DetectorConfig;
+  /** What healthy runs take. */
+  readonly baseline?: Baseline | undefined;
   readonly secrets: SecretSources;
   readonly log: Logger;
   readonly failPoints?: FailPoints | undefined;
@@ -62,7 +66,7 @@ export async function startDetector(deps: DetectorDeps): Promise<RunningDetector
 }
 
 async function open(
-  { config, secrets, log, failPoints, onFatal }: DetectorDeps,
+  { config, baseline, secrets, log, failPoints, onFatal }: DetectorDeps,
   onClose: (name: string, closer: () => unknown) => void,
 ): Promise<Omit<RunningDetector, 'close'>> {
   const { now } = systemClock;
@@ -106,7 +110,7 @@ async function open(
   });
   rules.routes(server);
   onClose('http', () => server.close());
-  await server.listen({ host: config.http.host, port: config.http.port });
+  await listen(server, config.http);
   const url = urlOf(server);
 
   const sender = new Sender({
@@ -128,6 +132,7 @@ async function open(
   const checkpointMs = config.checkpoint_seconds * 1000;
   const workers: WorkerDeps = {
     ...{ checkpointMs, store, producer, routes, metrics, log, now, onNotifications, failPoints },
+    baseline,
     storms: { ...config.storms, windowMs: config.storms.window_seconds * 1000 },
     ...{ rules: rules.manager, onSuppressed: (findings) => rules.metrics.suppressed.inc(findings) },
   };
@@ -141,6 +146,7 @@ async function open(
   let ticks = 0;
   const ticker = setInterval(() => {
     tick({ config, store, silences, metrics, partitions, consumer, onFatal, log });
+    partitions.commitDue().catch((error) => log.error({ error }, 'what waits could not be committed'));
     void publisher.wake();
     if (ticks++ % PRUNE_EVERY_TICKS === 0) store.prune(config.store.retention_days * DAY_MS, PRUNE_ROWS);
   }, TICK_MS);
@@ -205,6 +211,19 @@ async function createTopics(bus: Bus, partitions: number): Promise<void> {
       .flatMap((topic) => [topic, ...(WITH_DEAD_LETTERS.has(topic) ? [deadLetterTopic(topic)] : [])])
       .map((topic) => ({ topic, partitions })),
   );
+}
+
+async function listen(server: FastifyInstance, { host, port }: DetectorConfig['http']): Promise<void> {
+  try {
+    await server.listen({ host, port });
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const [field, problem, remedy] =
+      code === 'EADDRINUSE'
+        ? ['http.port', 'is in use', 'stop what listens there, or choose another port (0: any free one)']
+        : ['http.host', `cannot be listened at (${message})`, 'give an address of this machine'];
+    throw new PicketError('bad_config', `${host}:${port} ${problem}`, { field, remedy }, { cause });
+  }
 }
 
 function urlOf(server: FastifyInstance): string {

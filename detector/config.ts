@@ -36,6 +36,8 @@ export const DetectorConfig = z
     /** A job that sent nothing for so long is shown as stale. */
     stale_seconds: z.number().positive().default(300),
     log_level: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
+    /** File of `picket baseline train`, read at the start: sees jobs that are slow from their first step. */
+    baseline: z.string().min(1).optional(),
     /** Absent: the rules that come with Picket. */
     rules: RulesConfig.optional(),
     /** So many incidents that open within the window are told as one: of what has something in common, and of all. */

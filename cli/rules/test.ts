@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { Command, InvalidArgumentError } from 'commander';
 import { isTestPath } from '../../detector/rules/rule-file.js';
 import { PicketError } from '../../protocol/errors.js';
+import { cannotWrite } from '../config-file.js';
 import { junitXml } from './junit.js';
 import { readRuleTexts } from './read.js';
 import { runTestFile, type TestResult } from './test-run.js';
@@ -28,7 +29,7 @@ export function testCommand(): Command {
         });
       const results: TestResult[] = [];
       for (const file of files) results.push(...(await runTestFile(file, (path) => readRuleTexts([path]), run)));
-      if (junit !== undefined) writeFileSync(junit, junitXml(results));
+      if (junit !== undefined) writeText(junit, junitXml(results));
       console.log(reportOf(results, diff === true));
       if (results.length === 0 || results.some(({ failures }) => failures.length > 0)) process.exitCode = 1;
     });
@@ -52,4 +53,12 @@ function reportOf(results: readonly TestResult[], withDifferences: boolean): str
   ]);
   const failed = results.filter(({ failures }) => failures.length > 0).length;
   return [...lines, `${results.length - failed} passed, ${failed} failed`].join('\n');
+}
+
+function writeText(file: string, text: string): void {
+  try {
+    writeFileSync(file, text);
+  } catch (cause) {
+    throw cannotWrite(cause, file);
+  }
 }

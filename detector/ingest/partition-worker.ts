@@ -4,6 +4,7 @@ import { decodePhases } from '../../protocol/arrow.js';
 import { PicketError } from '../../protocol/errors.js';
 import { decodeSamples } from '../../protocol/sample-message.js';
 import { DEAD_LETTER_HEADERS, deadLetterTopic } from '../../protocol/topics.js';
+import type { Baseline } from '../baseline/baseline.js';
 import type { FailPoints } from '../failpoints.js';
 import type { Transition } from '../incidents/incident-book.js';
 import type { StormLimits } from '../incidents/storms.js';
@@ -19,6 +20,7 @@ export interface WorkerDeps {
   readonly producer: Producer;
   readonly routes: readonly Route[];
   readonly rules: RulesInForce;
+  readonly baseline?: Baseline | undefined;
   readonly storms?: StormLimits;
   /** Told how many more findings rules have dropped or muted. */
   readonly onSuppressed: (findings: number) => void;
@@ -55,7 +57,7 @@ export class PartitionWorker {
   constructor(partition: TopicPartition, deps: WorkerDeps) {
     this.#partition = partition;
     this.#deps = deps;
-    this.#pipeline = new PartitionPipeline(deps.rules, undefined, deps.storms);
+    this.#pipeline = new PartitionPipeline(deps.rules, deps.baseline, deps.storms);
     this.#committedAtMs = deps.now();
     const { epoch, checkpoint } = deps.store.acquire(partition);
     this.#epoch = epoch;
@@ -72,12 +74,21 @@ export class PartitionWorker {
 
   /** Takes in records in offset order; returns the next offset once something was committed, for the bus. */
   async records(records: readonly BusRecord[]): Promise<bigint | undefined> {
-    const { metrics, now, checkpointMs } = this.#deps;
+    const { metrics } = this.#deps;
     const started = performance.now();
     for (const record of records) await this.#take(record);
     metrics.loopBusy.inc((performance.now() - started) / 1000);
-    const due = this.#uncommitted >= COMMIT_MESSAGES || now() - this.#committedAtMs >= checkpointMs;
-    return this.#transitions.length > 0 || due ? this.commit() : undefined;
+    return this.#transitions.length > 0 || this.#isDue() ? this.commit() : undefined;
+  }
+
+  /** Writes what has come in since the last commit once that is due, though no record follows; returns as `records`. */
+  commitIfDue(): bigint | undefined {
+    return this.#uncommitted > 0 && this.#isDue() ? this.commit() : undefined;
+  }
+
+  #isDue(): boolean {
+    const { now, checkpointMs } = this.#deps;
+    return this.#uncommitted >= COMMIT_MESSAGES || now() - this.#committedAtMs >= checkpointMs;
   }
 
   /** Offset of the first message of samples that is not known, for the bus; undefined: none has been taken in. */
@@ -99,6 +110,8 @@ export class PartitionWorker {
     const silent = [...this.#jobs].filter(([, job]) => job.lastDataMs < epochMs).map(([name]) => name);
     for (const name of silent) this.#jobs.delete(name);
     this.#transitions.push(...this.#pipeline.silence(silent));
+    // What has been judged is written even where it was no news.
+    this.#uncommitted += silent.length;
     return this.#transitions.length > 0 ? this.commit() : undefined;
   }
 

@@ -29,9 +29,12 @@ export class Partitions implements ConsumerHandler {
     const worker = this.#workers.get(partition.partition);
     if (isOfSamples(partition)) return this.#samples(worker, partition, records);
     const next = await worker?.records(records);
-    if (next === undefined) return;
+    if (worker && next !== undefined) await this.#committed(partition, worker, next);
+  }
+
+  async #committed(partition: TopicPartition, worker: PartitionWorker, next: bigint): Promise<void> {
     await this.#consumer.commit(partition, next);
-    const nextSample = worker?.nextSample;
+    const { nextSample } = worker;
     if (nextSample !== undefined)
       await this.#consumer.commit({ topic: TOPICS.samples, partition: partition.partition }, nextSample);
     this.#deps.failPoints?.hit('bus.after_commit');
@@ -53,6 +56,14 @@ export class Partitions implements ConsumerHandler {
     this.#warned = true;
     const remedy = `give ${topic} and ${TOPICS.phases} the same number of partitions`;
     this.#deps.log.warn({ topic, partition, remedy }, 'samples of jobs that this detector does not follow');
+  }
+
+  /** Commits what waits though no record follows: the last messages of a stream that has ended or pauses. */
+  async commitDue(): Promise<void> {
+    for (const [number, worker] of this.#workers) {
+      const next = worker.commitIfDue();
+      if (next !== undefined) await this.#committed({ topic: TOPICS.phases, partition: number }, worker, next);
+    }
   }
 
   flushSilentSince(epochMs: number): void {

@@ -5,10 +5,13 @@ import { Globs, Mute } from '../rules/schema.js';
 import { Matcher } from './matcher.js';
 import type { ReceiverPolicy } from './notifications.js';
 
+const MAX_MS = 10 * 365 * 86_400_000;
+
 export const Duration = z
   .string()
   .regex(SPAN_PATTERN, 'is not a duration; write 30s or 4h')
-  .refine((text) => !text.includes('step'), 'is not a duration; write 30s or 4h');
+  .refine((text) => !text.includes('step'), 'is not a duration; write 30s or 4h')
+  .refine((text) => msOf(text) <= MAX_MS, 'is longer than ten years');
 const LabelName = z.string().regex(/^[a-zA-Z_][a-zA-Z0-9_]*$/, 'is not a label; use letters, digits and _');
 /** Alertmanager's word for "by all labels". */
 const UNGROUPED = '...';
