@@ -109,7 +109,7 @@ class RowsByHost {
 
   add(parsed: JsonlLine, line: number): void {
     const place = { file: this.#file.path, line };
-    if (parsed.type === 'dropped') this.#context.dropped(parsed.reason, place);
+    if (parsed.type === 'dropped') this.#context.dropped(parsed.reason, { ...place, field: parsed.field });
     else if (parsed.type === 'sample') this.#context.sample({ ...parsed.sample, job: this.#jobOf(parsed.sample.job) });
     else {
       if (parsed.namesCut > 0) this.#context.repaired('name_cut', place, parsed.namesCut);

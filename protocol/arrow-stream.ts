@@ -27,7 +27,12 @@ export function splitStream(bytes: Uint8Array): [StreamMessage, ...StreamMessage
   let at = 0;
   let closed = false;
   const skip = (length: number): number => {
-    if (!(length >= 0 && length <= bytes.length - at)) throw new Error(`no ${length} more bytes at byte ${at}`);
+    if (!(length >= 0 && length <= bytes.length - at))
+      throw new Error(
+        length >= 0
+          ? `cut short: ${length} more bytes are missing at byte ${at}`
+          : `no length of a message at byte ${at - 4}`,
+      );
     at += length;
     return at - length;
   };

@@ -35,7 +35,7 @@ export type JsonlLine =
       readonly namesCut: number;
     }
   | { readonly type: 'sample'; readonly sample: SampleRow }
-  | { readonly type: 'dropped'; readonly reason: LineFault };
+  | { readonly type: 'dropped'; readonly reason: LineFault; readonly field?: string };
 
 /**
  * Reads one line. A value that cannot be true drops the row with a reason; what is wrong with every line of a file
@@ -54,7 +54,7 @@ export function parsePhaseLine(text: string): JsonlLine {
     if (type === 'fact') readFact(facts, field, value);
     if (type === 'fact' || type === 'ignored') continue;
     const read = readValue(field as ColumnName, type, value);
-    if (typeof read === 'object') return { type: 'dropped', reason: read.fault };
+    if (typeof read === 'object') return { type: 'dropped', reason: read.fault, field };
     if (read === undefined) continue;
     if (type === 'name' && read !== value && typeof value === 'string') namesCut++;
     row[field as ColumnName] = read;

@@ -30,10 +30,15 @@ export function parseYamlConfig<S extends z.ZodType>(
     }
     return undefined;
   };
-  const [first, ...others] = parsed.error.issues.map((issue) => {
-    const path = issue.code === 'unrecognized_keys' ? [...issue.path, issue.keys[0] as string] : issue.path;
-    const problem = issue.code === 'unrecognized_keys' ? 'is not known' : issue.message;
-    return { problem, line: lineOf(path), field: path.join('.') };
+  const at = (path: readonly PropertyKey[], problem: string) => ({
+    problem,
+    line: lineOf(path),
+    field: path.join('.'),
+  });
+  const [first, ...others] = parsed.error.issues.flatMap((issue) => {
+    if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => at([...issue.path, key], 'is not known'));
+    const missing = issue.code === 'invalid_type' && document.getIn(issue.path) === undefined;
+    return [at(issue.path, missing ? 'is missing' : issue.message)];
   });
   const more = others.map(({ line, field, problem }) => `line ${line ?? '?'} "${field}": ${problem}`).join('; ');
   throw new PicketError('bad_config', `${first?.problem}${more ? ` (also ${more})` : ''}`, {

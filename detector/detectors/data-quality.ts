@@ -43,7 +43,12 @@ export function countBad(counts: QualityCounts, reason: string, count: number, f
 const isOver = ({ last }: QualityCount, step: number): boolean => step - last > QUIET_STEPS;
 
 export const placeText = ({ file, line, offset, field }: ErrorPlace): string =>
-  [file, line === undefined ? '' : `line ${line}`, offset === undefined ? '' : `byte ${offset}`, field ?? '']
+  [
+    file,
+    line === undefined ? '' : `line ${line}`,
+    offset === undefined ? '' : `byte ${offset}`,
+    field === undefined ? '' : `field "${field}"`,
+  ]
     .filter((part) => part)
     .join(' ');
 

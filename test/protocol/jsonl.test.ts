@@ -108,7 +108,11 @@ test('kind and op come from the phase, which may be spelt as people do', () => {
 
 test('null means absent, except where a row needs the value', () => {
   assert.equal(rowOfLine(line({ tokens: null, request: null }))?.tokens, -1);
-  assert.deepEqual(parsePhaseLine(line({ dur_ns: null })), { type: 'dropped', reason: 'invalid_value' });
+  assert.deepEqual(parsePhaseLine(line({ dur_ns: null })), {
+    type: 'dropped',
+    reason: 'invalid_value',
+    field: 'dur_ns',
+  });
 });
 
 test('a value that cannot be a number of its column drops the row with the reason', () => {
