@@ -8,16 +8,30 @@ type Column = PhaseColumns[keyof PhaseColumns];
 /** Columns of one value, as long as any message needed yet: shared, since nobody writes into a decoded batch. */
 const constants = new Map<string, Column>();
 const buffers = new WeakSet<ArrayBufferLike>();
+/** Cut to the length of the last message: the next one mostly has as many rows. */
+const lastCut = new Map<string, Column>();
 
 /** What a message's batch has for a column that the message lacks. */
 export function absentColumn(type: ColumnType, length: number, absent: number | string): Column {
   const key = `${type} ${absent}`;
+  const last = lastCut.get(key);
+  if (last && lengthOf(last) === length) return last;
+  const cut = cutTo(length, constantColumn(key, type, length, absent));
+  lastCut.set(key, cut);
+  return cut;
+}
+
+function constantColumn(key: string, type: ColumnType, length: number, absent: number | string): Column {
   let column = constants.get(key);
   if (!column || lengthOf(column) < length) {
     column = newFilled(type, Math.max(length, MAX_MESSAGE_ROWS), absent);
     constants.set(key, column);
     buffers.add(bufferOf(column));
   }
+  return column;
+}
+
+function cutTo(length: number, column: Column): Column {
   if (column instanceof Int64Column) return new Int64Column(column.words.subarray(0, 2 * length));
   if ('indices' in column) return { indices: column.indices.subarray(0, length), values: column.values };
   return column.subarray(0, length);

@@ -140,7 +140,12 @@ function namesOf(dictionary: Vector): readonly string[] {
 
 function unpacked(bits: Uint8Array, length: number): Uint8Array {
   const column = new Uint8Array(length);
-  for (let i = 0; i < length; i++) column[i] = ((bits[i >> 3] as number) >> (i & 7)) & 1;
+  for (let at = 0; 8 * at < length; at++) {
+    const byte = bits[at] as number;
+    // Most rows say no.
+    if (byte === 0) continue;
+    for (let i = 8 * at; i < Math.min(length, 8 * at + 8); i++) column[i] = (byte >> (i & 7)) & 1;
+  }
   return column;
 }
 
