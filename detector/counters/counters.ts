@@ -111,6 +111,7 @@ export function addSample(counters: Counters, sample: SampleRow): void {
 /** Lets time come to `ns`: what was sampled until then counts from now on. */
 export function advance(counters: Counters, ns: bigint): void {
   const { waiting } = counters;
+  if (waiting.length === 0) return;
   putInOrder(counters);
   while (waiting.length > 0 && (waiting.at(-1) as SampleRow).time_ns <= ns) take(counters, waiting.pop() as SampleRow);
 }

@@ -54,6 +54,7 @@ export const placeText = ({ file, line, offset, field }: ErrorPlace): string =>
 
 /** One finding a reason: it informs, never pages, and says what was lost and where first. */
 export function qualityFindings(counts: QualityCounts, job: string, run: string, step: number, now: bigint): Finding[] {
+  if (counts.size === 0) return [];
   return [...counts]
     .filter(([, count]) => !isOver(count, step))
     .map(([reason, { count, first, since }]) => ({

@@ -8,7 +8,7 @@ import { advance, type Counters, newCounters } from '../counters/counters.js';
 import { DETECTORS, explained } from '../detectors/all.js';
 import { hangingCollectives, newestOf, newOpenPhases, noteOpen, type OpenPhases } from '../detectors/comm-hang.js';
 import { countBad, type QualityCounts, qualityFindings } from '../detectors/data-quality.js';
-import { WINDOW_STEPS } from '../detectors/finding.js';
+import { type Finding, WINDOW_STEPS } from '../detectors/finding.js';
 import { type Holds, newHolds } from '../incidents/holds.js';
 import { follow, type IncidentBook, resolveSilent, revise, type Transition } from '../incidents/incident-book.js';
 import { type ExpressionState, expressionFindings, newExpressionState } from '../rules/expression-findings.js';
@@ -156,7 +156,9 @@ export class JobPipeline {
     const counters = this.#counters;
     advance(counters, view.startNs + BigInt(Math.round(stepTimeOf(view))));
     const window = { topology, views, expectations: this.#baseline?.population(topology.meta), counters };
-    const found = DETECTORS.flatMap(({ name, detector }) => detector.step(detectors.get(name), window, policy.params));
+    const found: Finding[] = [];
+    for (const { name, detector } of DETECTORS)
+      for (const finding of detector.step(detectors.get(name), window, policy.params)) found.push(finding);
     const findings = corroborate(explained(found), window);
     findings.push(...expressionFindings(expressions, policy.expressions, window, assembler.counts.steps));
     return [...follow(book, findings, view.step, view.startNs, policy, holds), ...this.#followQuality(view)];

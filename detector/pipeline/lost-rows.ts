@@ -1,5 +1,5 @@
 import { servingTokens } from '../reference/decode-past.js';
-import { type StepView, WORK_CLASSES } from './step-view.js';
+import { type BySlot, type StepView, WORK_CLASSES } from './step-view.js';
 
 /** A phase that a rank had in three of four steps before is one that it has in every step, even where one row was lost. */
 const STEPS = 4;
@@ -13,18 +13,28 @@ const MOSTLY = 0.75;
  * @returns whether a rank of the step was incomplete
  */
 export function forgetIncomplete(view: StepView, past: readonly StepView[]): boolean {
-  const last = past.slice(-STEPS);
-  const phases = new Set(view.phases.keys());
-  if (servingTokens(view) === undefined) for (const phase of last.at(-1)?.phases.keys() ?? []) phases.add(phase);
-  const incomplete = new Set<number>();
-  for (const phase of phases) {
-    if (phase === 'step' || view.commPhases.includes(phase) || last.at(-1)?.commPhases.includes(phase)) continue;
-    const sums = view.phases.get(phase);
-    for (let slot = 0; slot < view.gap.length; slot++)
-      if (!((sums?.[slot] ?? 0) > 0) && isMostlyThere(last, phase, slot)) incomplete.add(slot);
+  const before = past.at(-1);
+  if (!before) return false;
+  let incomplete = false;
+  for (const [phase, sums] of view.phases)
+    if (isOwnWork(view, phase) && forget(view, past, phase, sums)) incomplete = true;
+  if (servingTokens(view) === undefined)
+    for (const phase of before.phases.keys())
+      if (!view.phases.has(phase) && isOwnWork(before, phase) && forget(view, past, phase)) incomplete = true;
+  return incomplete;
+}
+
+const isOwnWork = ({ commPhases }: StepView, phase: string): boolean => phase !== 'step' && !commPhases.includes(phase);
+
+/** Forgets the work of ranks that lack the phase; false: none does. */
+function forget(view: StepView, past: readonly StepView[], phase: string, sums?: BySlot): boolean {
+  let lacking = false;
+  for (let slot = 0; slot < view.gap.length; slot++) {
+    if ((sums?.[slot] ?? 0) > 0 || !isMostlyThere(past.slice(-STEPS), phase, slot)) continue;
+    for (const name of WORK_CLASSES) view.work[name][slot] = Number.NaN;
+    lacking = true;
   }
-  for (const slot of incomplete) for (const name of WORK_CLASSES) view.work[name][slot] = Number.NaN;
-  return incomplete.size > 0;
+  return lacking;
 }
 
 function isMostlyThere(steps: readonly StepView[], phase: string, slot: number): boolean {
