@@ -86,4 +86,4 @@ const NEXT = `That was all. What to try next:
   npx picket simulate --scenario straggler-data --ranks 8 --steps 200 --out run.jsonl
   npx picket analyze run.jsonl                          your own traces too: JSONL, parquet, Kineto
   npx picket doctor                                     what works on this machine
-  npx picket detector --config deploy/detector.yaml     the service; see README.md`;
+  npx picket detector --config deploy/detector-local.yaml   the service on this machine; see README.md`;
