@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -12,6 +11,7 @@ import type { Incident, IncidentKind } from '../../protocol/incident.js';
 import { TOPICS } from '../../protocol/topics.js';
 import { CollectorProcess } from '../../test/collector/collector-process.js';
 import { DetectorProcess } from '../../test/support/detector-process.js';
+import { freePort } from '../../test/support/kafka-broker.js';
 
 /*
  * Real engines on two GPUs, real faults, and what the detector says of them: hook -> collector -> embedded log -> detector
@@ -113,14 +113,6 @@ async function ended(child: ChildProcess): Promise<Engine> {
     });
   const [code] = await once(child, 'close');
   return { ...engine, code };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  return typeof address === 'object' && address ? address.port : 0;
 }
 
 function noteOpen(message: Uint8Array): void {

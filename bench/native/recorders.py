@@ -12,7 +12,6 @@ sys.path.insert(0, str(ROOT / "native/hook"))
 
 from picket_hook import layout_generated as layout
 from picket_hook.library import FORMS, Library, Options
-from picket_hook.library import NO_BUDGET as NO_BUDGET
 from picket_hook.phases import KINDS, Phase
 
 CAPACITY = 1 << 17

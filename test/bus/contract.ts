@@ -1,24 +1,19 @@
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import type { Bus, BusMessage, Consumer, ConsumerHandler } from '../../bus/bus.js';
+import type { Bus, BusMessage } from '../../bus/bus.js';
 import { partitionOf } from '../../bus/partition.js';
 import { MAX_MESSAGE_BYTES } from '../../protocol/limits.js';
+import {
+  type BusUnderTest,
+  type Context,
+  type Handlers,
+  message,
+  newName,
+  numbered,
+  texts,
+} from './contract-context.js';
+import { failing, resetting, sharing } from './contract-groups.js';
 import { eventually, gate, Recorder, textOf, within } from './recorder.js';
-
-export interface BusUnderTest {
-  /** Another client of the same log. */
-  connect(): Promise<Bus>;
-  /** Makes the partition lose its records before an offset, as retention does. */
-  trim(topic: string, partition: number, before: bigint): Promise<void>;
-  dispose(): Promise<void>;
-}
-
-const message = (text: string, key = 'job'): BusMessage => ({ key, value: Buffer.from(text) });
-const numbered = (from: number, to: number, key = 'job'): BusMessage[] =>
-  Array.from({ length: to - from }, (_, i) => message(String(from + i), key));
-const texts = (from: number, to: number): string[] => numbered(from, to).map((each) => String(each.value));
-const newName = (): string => `t-${randomUUID()}`;
 
 /** What every bus promises, whichever log is under it. */
 export function busContract(name: string, skip: string | false, start: () => Promise<BusUnderTest>): void {
@@ -52,16 +47,6 @@ export function busContract(name: string, skip: string | false, start: () => Pro
     sharing(context);
     failing(context);
   });
-}
-
-type Handlers = Partial<ConsumerHandler>;
-
-interface Context {
-  bus(): Bus;
-  log(): BusUnderTest;
-  topicOf(partitions?: number): Promise<string>;
-  /** A consumer of the topic that has started, and what it has received. */
-  read(topic: string, handler?: Handlers, group?: string): Promise<{ consumer: Consumer; recorder: Recorder }>;
 }
 
 function sending({ bus, topicOf, read }: Context): void {
@@ -235,138 +220,5 @@ function starting({ bus, topicOf, read }: Context): void {
     await recorder.until((r) => r.texts.at(-1) === '11', 'the last record');
     assert.deepEqual(recorder.texts, texts(4, 12));
     await consumer.close();
-  });
-}
-
-function resetting({ bus, log, topicOf, read }: Context): void {
-  test('where retention has taken the wanted offset, reading starts at the earliest and the reset is counted', async () => {
-    const topic = await topicOf();
-    const producer = await bus().producer();
-    for (let i = 0; i < 10; i++) await producer.send(topic, numbered(i, i + 1));
-    const group = newName();
-    const consumer = await bus().consumer(group, [topic]);
-    await consumer.start(new Recorder());
-    await consumer.commit({ topic, partition: 0 }, 3n);
-    await consumer.close();
-    await log().trim(topic, 0, 6n);
-    for (const assigned of [undefined, 2n, 1000n]) {
-      const { consumer: again, recorder } = await read(topic, { assigned: async () => assigned }, group);
-      await recorder.until((r) => r.texts.at(-1) === '9', 'the last record');
-      assert.deepEqual(recorder.texts, texts(6, 10));
-      assert.equal(again.health().offsetResets, 1);
-      await again.close();
-    }
-  });
-
-  test('where retention overtakes a slow reader, it goes on at the earliest and the reset is counted', async (t) => {
-    const topic = await topicOf();
-    const producer = await bus().producer();
-    const hold = gate(t);
-    const { consumer, recorder } = await read(topic, { records: () => hold.opened });
-    await producer.send(topic, numbered(0, 1));
-    await recorder.until((r) => r.records_.length === 1, 'the first record');
-    for (let i = 1; i < 10; i++) await producer.send(topic, numbered(i, i + 1));
-    await log().trim(topic, 0, 7n);
-    hold.open();
-    await recorder.until((r) => r.texts.at(-1) === '9', 'the last record');
-    assert.deepEqual(recorder.texts, ['0', ...texts(7, 10)]);
-    assert.equal(consumer.health().offsetResets, 1);
-    await consumer.close();
-  });
-}
-
-function sharing({ bus, log, topicOf }: Context): void {
-  test('consumers of a group share the partitions, one that comes or goes loses no record', async () => {
-    const topic = await topicOf(4);
-    const producer = await bus().producer();
-    const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
-    assert.equal(new Set(keys.map((key) => partitionOf(key, 4))).size, 4);
-    const sendRound = (round: number) =>
-      producer.send(
-        topic,
-        keys.map((key) => message(`${key}${round}`, key)),
-      );
-    const group = newName();
-    const join = async () => {
-      const own = await log().connect();
-      const consumer = await own.consumer(group, [topic]);
-      const recorder: Recorder = new Recorder({
-        records: (partition, records) => consumer.commit(partition, (records.at(-1)?.offset ?? -1n) + 1n),
-      });
-      await consumer.start(recorder);
-      return { recorder, leave: () => own.close() };
-    };
-    const first = await join();
-    await first.recorder.until((r) => r.owned.size === 4, 'all partitions for the only one');
-    await sendRound(0);
-    await first.recorder.until((r) => r.records_.length >= 8, 'the first round');
-    const second = await join();
-    await sendRound(1);
-    await second.recorder.until((r) => r.owned.size === 2, 'half of the partitions');
-    await first.recorder.until((r) => r.owned.size === 2, 'the other half');
-    assert.deepEqual(
-      [...first.recorder.owned, ...second.recorder.owned].sort(),
-      [0, 1, 2, 3].map((p) => `${topic}/${p}`),
-    );
-    await sendRound(2);
-    const seen = () => new Set([...first.recorder.texts, ...second.recorder.texts]);
-    await eventually(() => seen().size === 24, 'three rounds');
-    await first.leave();
-    await second.recorder.until((r) => r.owned.size === 4, 'all partitions for the one that stays');
-    await sendRound(3);
-    await eventually(() => seen().size === 32, 'four rounds');
-    for (const { recorder } of [first, second])
-      for (const partition of [0, 1, 2, 3]) {
-        const offsets = recorder.records_
-          .filter((r) => r.partition === `${topic}/${partition}`)
-          .map((r) => r.record.offset);
-        assert.deepEqual(
-          offsets,
-          [...new Set(offsets)].sort((a, b) => Number(a - b)),
-          'each consumer reads forwards',
-        );
-      }
-    await second.leave();
-  });
-}
-
-function failing({ bus, topicOf, read }: Context): void {
-  test('a throw of the handler stops the consumer for good, and its health says why', async () => {
-    const topic = await topicOf();
-    const producer = await bus().producer();
-    await producer.send(topic, numbered(0, 3));
-    const group = newName();
-    const { consumer, recorder } = await read(
-      topic,
-      { records: () => Promise.reject(new Error('the store is full')) },
-      group,
-    );
-    await eventually(() => consumer.health().failed !== undefined && !consumer.health().joined, 'the failure');
-    assert.equal(consumer.health().failed?.message, 'the store is full');
-    const calls = recorder.records_.length;
-    const { consumer: other, recorder: next } = await read(topic, {}, group);
-    await next.until((r) => r.records_.length === 3, 'the same records at another consumer');
-    assert.equal(recorder.records_.length, calls);
-    await consumer.close();
-    await other.close();
-  });
-
-  test('a throw of assigned() is as fatal', async () => {
-    const topic = await topicOf();
-    const recorder = new Recorder({ assigned: () => Promise.reject(new Error('no store')) });
-    const consumer = await bus().consumer(newName(), [topic]);
-    await consumer.start(recorder).catch((error: Error) => assert.equal(error.message, 'no store'));
-    await eventually(() => consumer.health().failed?.message === 'no store', 'the failure');
-    await consumer.close();
-  });
-
-  test('a topic that is not there is named, to the sender and to the reader', async () => {
-    const producer = await bus().producer();
-    const expected = { name: 'PicketError', code: 'not_found', message: /no topic t-absent/ };
-    await assert.rejects(producer.send('t-absent', [message('x')]), expected);
-    await assert.rejects(async () => {
-      const consumer = await bus().consumer(newName(), ['t-absent']);
-      await consumer.start(new Recorder());
-    }, expected);
   });
 }

@@ -2,12 +2,11 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { make, skip } from '../native/build.js';
 import { DetectorProcess } from '../support/detector-process.js';
-import { KafkaBroker, needsKafka } from '../support/kafka-broker.js';
+import { freePort, KafkaBroker, needsKafka } from '../support/kafka-broker.js';
 import { PYTHON, skipWithout } from '../support/python.js';
 import { CollectorProcess } from './collector-process.js';
 import { folder } from './support.js';
@@ -17,14 +16,6 @@ if (!needsTorch) make('all', 'addon');
 
 const STEPS = 300;
 const SLOW_FROM = 150;
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  return typeof address === 'object' && address ? address.port : 0;
-}
 
 type Where = 'forward' | 'loader';
 
