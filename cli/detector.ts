@@ -4,6 +4,7 @@ import { pino } from 'pino';
 import { type RunningDetector, startDetector } from '../detector/app.js';
 import { parseDetectorConfig } from '../detector/config.js';
 import { parseFailPoint } from '../detector/failpoints.js';
+import { atYamlField } from '../protocol/yaml-config.js';
 import { readBaseline, readConfigFile } from './config-file.js';
 
 export function detectorCommand(): Command {
@@ -11,7 +12,8 @@ export function detectorCommand(): Command {
     .description('Runs the detector service until it is told to stop (SIGINT, SIGTERM); SIGHUP reloads the rules.')
     .requiredOption('--config <file>', 'YAML; deploy/detector.yaml is a complete example')
     .action(async ({ config: file }: { config: string }) => {
-      const config = parseDetectorConfig(readConfigFile(file), file);
+      const text = readConfigFile(file);
+      const config = parseDetectorConfig(text, file);
       const log = pino({ level: config.log_level });
       const spec = process.env.PICKET_FAILPOINT;
       let running: RunningDetector | undefined;
@@ -27,6 +29,8 @@ export function detectorCommand(): Command {
           log.fatal({ error }, 'the consumer has stopped for good: exiting, to be started again');
           process.exit(1);
         },
+      }).catch((error) => {
+        throw atYamlField(error, text, file);
       });
       running = detector;
       log.info({ url: detector.url }, 'detector ready');

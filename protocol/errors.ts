@@ -16,13 +16,15 @@ export interface ErrorPlace {
   file?: string | undefined;
   /** 1-based line, where the input has lines. */
   line?: number | undefined;
+  /** 1-based column of the line. */
+  column?: number | undefined;
   /** Byte offset, where it has none. */
   offset?: number | undefined;
   field?: string | undefined;
   remedy?: string | undefined;
 }
 
-/** An error that a user can act on: `file:line: field "x": problem; remedy`. */
+/** An error that a user can act on: `file:line:column: field "x": problem; remedy`. */
 export class PicketError extends Error {
   override readonly name = 'PicketError';
   readonly code: ErrorCode;
@@ -45,6 +47,7 @@ export class PicketError extends Error {
 function describe(problem: string, place: ErrorPlace): string {
   let where = place.file ?? '';
   if (place.line !== undefined) where += where ? `:${place.line}` : `line ${place.line}`;
+  if (place.line !== undefined && place.column !== undefined) where += `:${place.column}`;
   if (place.offset !== undefined) where += where ? ` at byte ${place.offset}` : `byte ${place.offset}`;
   const field = place.field === undefined ? '' : `field "${place.field}": `;
   return `${where ? `${where}: ` : ''}${field}${problem}${place.remedy ? `; ${place.remedy}` : ''}`;

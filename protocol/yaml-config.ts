@@ -1,9 +1,22 @@
-import { LineCounter, parseDocument } from 'yaml';
 import type * as z from 'zod';
 import { PicketError } from './errors.js';
+import { fieldsAt, nearest } from './mistyped-names.js';
+import { type YamlProblem, YamlSource } from './yaml-source.js';
+
+/** Of a line that cannot be read, so much is shown. */
+const MAX_SHOWN_CHARS = 80;
+
+/** Something wrong with a field; `advice` where more can be said than which file is an example. */
+interface Mistake {
+  readonly field: string;
+  readonly line: number;
+  readonly problem: string;
+  readonly advice?: string | undefined;
+}
 
 /**
- * Parses a program's YAML configuration. Throws one `bad_config` naming file, line and field of every mistake.
+ * Parses a program's YAML configuration. Throws one `bad_config` naming file, line and field of every mistake; of a text that
+ * is no YAML the place, what was read there and what to do.
  *
  * @param remedy what to do about it, such as which file is a complete example
  */
@@ -13,38 +26,54 @@ export function parseYamlConfig<S extends z.ZodType>(
   file: string,
   remedy: string,
 ): z.infer<S> {
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true });
-  const [syntax] = document.errors;
-  if (syntax)
-    throw new PicketError('bad_config', syntax.message.split('\n')[0] as string, {
-      file,
-      line: syntax.linePos?.[0].line,
-    });
-  const parsed = schema.safeParse(document.toJS() ?? {});
+  const { source, problems } = YamlSource.parse(text, file, remedy);
+  if (!source) throw syntaxError(text, problems[0] as YamlProblem);
+  const parsed = schema.safeParse(source.value);
   if (parsed.success) return parsed.data;
-  const lineOf = (path: readonly PropertyKey[]): number | undefined => {
-    for (let depth = path.length; depth > 0; depth--) {
-      const node = document.getIn(path.slice(0, depth), true) as { range?: [number, number, number] } | undefined;
-      if (node?.range) return lines.linePos(node.range[0]).line;
-    }
-    return undefined;
-  };
-  const at = (path: readonly PropertyKey[], problem: string) => ({
-    problem,
-    line: lineOf(path),
-    field: path.join('.'),
-  });
-  const [first, ...others] = parsed.error.issues.flatMap((issue) => {
-    if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => at([...issue.path, key], 'is not known'));
-    const missing = issue.code === 'invalid_type' && document.getIn(issue.path) === undefined;
-    return [at(issue.path, missing ? 'is missing' : issue.message)];
-  });
-  const more = others.map(({ line, field, problem }) => `line ${line ?? '?'} "${field}": ${problem}`).join('; ');
-  throw new PicketError('bad_config', `${first?.problem}${more ? ` (also ${more})` : ''}`, {
+  const mistakes = parsed.error.issues.flatMap((issue) => mistakesOf(issue, schema, source));
+  const [first, ...others] = mistakes as [Mistake, ...Mistake[]];
+  const more = others.map((each) => `line ${each.line} "${each.field}": ${inFull(each)}`).join('; ');
+  const { line, field, problem, advice = remedy } = first;
+  if (!more) throw new PicketError('bad_config', problem, { file, line, field, remedy: advice });
+  throw new PicketError('bad_config', `${inFull(first)} (also ${more})`, { file, line, field, remedy });
+}
+
+/** The same error with file and line of the field that it names, where it names no other file. */
+export function atYamlField(error: unknown, text: string, file: string): unknown {
+  if (!(error instanceof PicketError) || error.place.file !== undefined || error.place.field === undefined)
+    return error;
+  const path = error.place.field.split('.');
+  const { source } = YamlSource.parse(text, file, '');
+  return error.at({ file, line: source?.keyAt(path).line });
+}
+
+function syntaxError(text: string, { file, line, col, message, remedy }: YamlProblem): PicketError {
+  const read = (text.split('\n')[line - 1] ?? '').trim().slice(0, MAX_SHOWN_CHARS);
+  return new PicketError('bad_config', read ? `${message}, reading \`${read}\`` : message, {
     file,
-    line: first?.line,
-    field: first?.field,
+    line,
+    column: col,
     remedy,
   });
 }
+
+function mistakesOf(issue: z.core.$ZodIssue, schema: z.ZodType, source: YamlSource): Mistake[] {
+  if (issue.code === 'unrecognized_keys')
+    return issue.keys.map((key) => {
+      const path = [...issue.path, key];
+      const meant = nearest(key, fieldsAt(schema, issue.path));
+      const advice = meant === undefined ? undefined : `did you mean "${meant}"?`;
+      return { field: path.join('.'), line: source.keyAt(path).line, problem: 'is not known', advice };
+    });
+  const { path } = issue;
+  const place = { field: path.join('.'), line: source.at(path).line };
+  if (issue.code === 'invalid_type' && valueAt(source.value, path) === undefined)
+    return [{ ...place, problem: 'is missing' }];
+  const [, problem = issue.message, advice] = /^(.*?); (.*)$/s.exec(issue.message) ?? [];
+  return [{ ...place, problem, advice }];
+}
+
+const valueAt = (value: unknown, path: readonly PropertyKey[]): unknown =>
+  path.reduce((at, name) => (at as Record<PropertyKey, unknown> | undefined)?.[name], value);
+
+const inFull = ({ problem, advice }: Mistake): string => (advice ? `${problem}; ${advice}` : problem);

@@ -1,9 +1,8 @@
 import * as z from 'zod';
 import { parseSpan, SPAN_PATTERN } from '../../detector/rules/duration.js';
-import type { RuleProblem } from '../../detector/rules/problem.js';
+import { parseRuleYaml, type RuleProblem } from '../../detector/rules/problem.js';
 import { API_VERSION } from '../../detector/rules/schema.js';
 import { schemaProblems } from '../../detector/rules/schema-problems.js';
-import { YamlSource } from '../../detector/rules/yaml-source.js';
 import { Cause, IncidentKind, IncidentStatus, Severity, Subject } from '../../protocol/incident.js';
 import { expandValues } from './values.js';
 
@@ -110,7 +109,7 @@ export type TestFile = z.output<typeof TestFile>;
 
 /** Parses a test file; without one the problems say why. */
 export function parseTestFile(text: string, path: string): { file?: TestFile; problems: readonly RuleProblem[] } {
-  const { source, problems } = YamlSource.parse(text, path);
+  const { source, problems } = parseRuleYaml(text, path);
   if (!source) return { problems };
   const parsed = TestFile.safeParse(source.value);
   if (parsed.success) return { file: parsed.data, problems };

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { YamlSource } from '../../protocol/yaml-source.js';
 import type { DetectorParams } from '../detectors/params.js';
 import { parseSpan } from './duration.js';
 import { type Compiled, compileExpression, type ExpressionFault } from './expression.js';
@@ -8,7 +9,6 @@ import type { RuleProblem } from './problem.js';
 import type { Rule, RuleException, RuleExpression, RulePlace, SwitchedOff } from './rule.js';
 import type { ExceptionBody, ExpressionRuleBody, KindRuleBody, RuleFileFrame, SwitchedOffBody } from './schema.js';
 import { IDENTITY_FIELDS, isIdentity, parseTemplate, type Template } from './template.js';
-import type { YamlSource } from './yaml-source.js';
 
 type Group = RuleFileFrame['groups'][number];
 type Path = readonly (string | number)[];

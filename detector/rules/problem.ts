@@ -1,3 +1,5 @@
+import { YamlSource } from '../../protocol/yaml-source.js';
+
 /** Something wrong with a rule file, and what to do about it. */
 export interface RuleProblem {
   readonly file: string;
@@ -22,3 +24,9 @@ export function formatProblem({ file, line, col, group, rule, message, remedy }:
 }
 
 export const hasErrors = (problems: readonly RuleProblem[]): boolean => problems.some(({ level }) => level === 'error');
+
+/** A file of rules or of their tests; without a source the problems say why. */
+export function parseRuleYaml(text: string, file: string): { source?: YamlSource; problems: RuleProblem[] } {
+  const { problems, ...read } = YamlSource.parse(text, file, 'begin with "apiVersion: picket/v1"');
+  return { ...read, problems: problems.map((problem) => ({ ...problem, level: 'error', check: 'yaml' })) };
+}

@@ -1,10 +1,10 @@
 import { INCIDENT_KINDS, IncidentKind } from '../../protocol/incident.js';
+import type { YamlSource } from '../../protocol/yaml-source.js';
 import { RuleCompiler } from './compile.js';
-import type { RuleProblem } from './problem.js';
+import { parseRuleYaml, type RuleProblem } from './problem.js';
 import type { Rule, RulePlace, SwitchedOff } from './rule.js';
 import { RuleFileFrame, schemaOfRule } from './schema.js';
 import { schemaProblems } from './schema-problems.js';
-import { YamlSource } from './yaml-source.js';
 
 /** A rule file as it was read. `path` is relative to the rule set's folder, with forward slashes. */
 export interface RuleText {
@@ -34,7 +34,7 @@ export const isTestPath = (path: string): boolean => /\.test\.ya?ml$/.test(path)
 
 /** Parses and checks a file on its own; finds every problem, not the first only. */
 export function parseRuleFile({ path, text }: RuleText): RuleFile {
-  const { source, problems } = YamlSource.parse(text, path);
+  const { source, problems } = parseRuleYaml(text, path);
   return { path, text, ...(source ? new Reader(source).read() : { rules: [], ids: [], switchedOff: [], problems }) };
 }
 

@@ -1,6 +1,7 @@
 import type * as z from 'zod';
+import { fieldsAt, suggestion } from '../../protocol/mistyped-names.js';
+import type { YamlSource } from '../../protocol/yaml-source.js';
 import type { RuleProblem } from './problem.js';
-import type { YamlSource } from './yaml-source.js';
 
 type Issue = z.core.$ZodIssue;
 type Where = Pick<RuleProblem, 'group' | 'rule'>;
@@ -88,46 +89,3 @@ const TYPE_NAMES: Record<string, string> = {
 /** Where the name of the type says too little. */
 const REMEDIES: Record<string, string> = { number: 'write a plain number, such as 0.05', int: 'write one such as 3' };
 const typeName = (name: string): string => TYPE_NAMES[name] ?? name;
-
-/** Names of the fields that a schema knows at a path. */
-function fieldsAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
-  let at: unknown = schema;
-  for (const name of [...path, undefined]) {
-    at = unwrapped(at);
-    if (name === undefined) break;
-    const { shape, element } = at as { shape?: Record<PropertyKey, unknown>; element?: unknown };
-    at = shape ? shape[name] : element;
-  }
-  return Object.keys((at as { shape?: object } | undefined)?.shape ?? {});
-}
-
-/** The schema within optional, default and union ones. */
-function unwrapped(schema: unknown): unknown {
-  const { def } = (schema ?? {}) as { def?: { innerType?: unknown; options?: unknown[] } };
-  if (def?.innerType) return unwrapped(def.innerType);
-  return def?.options ? def.options.map(unwrapped).find((option) => (option as { shape?: object })?.shape) : schema;
-}
-
-function suggestion(given: string, known: readonly string[]): string {
-  const near = known
-    .map((name) => ({ name, edits: editDistance(given.toLowerCase(), name.toLowerCase()) }))
-    .sort((a, b) => a.edits - b.edits)[0];
-  if (near && near.edits <= Math.max(1, given.length / 3)) return `did you mean "${near.name}"?`;
-  return known.length > 0 ? `known are ${known.join(', ')}` : 'remove it';
-}
-
-/** Levenshtein's: insertions, deletions and replacements. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++)
-      next[j] = Math.min(
-        (row[j] as number) + 1,
-        (next[j - 1] as number) + 1,
-        (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1),
-      );
-    row = next;
-  }
-  return row[b.length] as number;
-}

@@ -59,7 +59,7 @@ describe('picket rules check', () => {
     const [first] = picket(['rules', 'check', '.', '--format', 'github'], folder).out.split('\n');
     assert.match(
       first as string,
-      /^::error file=a\.yml,line=7,col=34,title=schema::group "g", rule "a": field "fro" is not known; known are /,
+      /^::error file=a\.yml,line=7,col=34,title=schema::group "g", rule "a": field "fro" is not known; did you mean "for"\?/,
     );
   });
 

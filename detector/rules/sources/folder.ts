@@ -1,8 +1,8 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PicketError } from '../../../protocol/errors.js';
+import { MAX_FILE_CHARS } from '../../../protocol/yaml-source.js';
 import { isRulePath, type RuleText } from '../rule-file.js';
-import { MAX_FILE_CHARS } from '../yaml-source.js';
 import type { RuleSource } from './source.js';
 
 /**

@@ -1,12 +1,19 @@
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseAllDocuments } from 'yaml';
-import type { RuleProblem } from './problem.js';
 
+/** What keeps a text from being read, and what to do about it. */
+export interface YamlProblem extends Position {
+  readonly file: string;
+  readonly message: string;
+  readonly remedy: string;
+}
+
+/** 1-based. */
 export interface Position {
   readonly line: number;
   readonly col: number;
 }
 
-/** Beyond this a file is no rule file. */
+/** Beyond this a file was written by no person. */
 export const MAX_FILE_CHARS = 1024 * 1024;
 const MAX_ALIASES = 100;
 
@@ -26,13 +33,16 @@ export class YamlSource {
     this.value = document.toJS({ maxAliasCount: MAX_ALIASES });
   }
 
-  /** Parses a text; without a source the problems say why. */
-  static parse(text: string, file: string): { source?: YamlSource; problems: RuleProblem[] } {
+  /**
+   * Parses a text; without a source the problems say why.
+   * @param remedy where it is empty
+   */
+  static parse(text: string, file: string, remedy: string): { source?: YamlSource; problems: YamlProblem[] } {
     const lines = new LineCounter();
-    const problem = (at: number, message: string, remedy: string): RuleProblem => {
+    const problem = (at: number, message: string, remedy: string): YamlProblem => {
       const { line, col } = lines.linePos(at);
       // Before anything is parsed no line is known.
-      return { file, line: Math.max(1, line), col: Math.max(1, col), level: 'error', check: 'yaml', message, remedy };
+      return { file, line: Math.max(1, line), col: Math.max(1, col), message, remedy };
     };
     if (text.length > MAX_FILE_CHARS)
       return { problems: [problem(0, `is larger than ${MAX_FILE_CHARS} characters`, 'split the file')] };
@@ -45,7 +55,7 @@ export class YamlSource {
     const documents = documentsOf(text, lines);
     if (!documents) return { problems: [problem(0, 'is nested too deeply', 'write it flat')] };
     const [first, second] = 'empty' in documents ? [] : documents;
-    if (!first?.contents) return { problems: [problem(0, 'is empty', 'begin with "apiVersion: picket/v1"')] };
+    if (!first?.contents) return { problems: [problem(0, 'is empty', remedy)] };
     const problems = documents.flatMap(({ errors, warnings }) =>
       [...errors, ...warnings].map(({ pos, code, message }) =>
         problem(pos[0], message, YAML_REMEDIES[code] ?? 'correct the YAML'),
@@ -137,6 +147,8 @@ function documentsOf(text: string, lineCounter: LineCounter) {
 }
 
 const YAML_REMEDIES: Record<string, string> = {
+  BLOCK_AS_IMPLICIT_KEY: 'put the value in quotes, or its second key on a line of its own',
+  MISSING_CHAR: 'close what is open',
   DUPLICATE_KEY: 'keep one of them',
   TAB_AS_INDENT: 'indent with spaces',
   BAD_INDENT: 'close what is open, or indent it like its neighbours',

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as z from 'zod';
+import { PicketError } from '../../protocol/errors.js';
+import { atYamlField, parseYamlConfig } from '../../protocol/yaml-config.js';
+
+const Config = z.strictObject({
+  http: z.strictObject({ port: z.int().max(65_535, 'is no port; write 1 to 65535') }),
+  names: z.array(z.strictObject({ name: z.string() })).default([]),
+});
+
+function messageOf(text: string): string {
+  try {
+    parseYamlConfig(Config, text, 'c.yaml', 'see example.yaml');
+  } catch (error) {
+    if (error instanceof PicketError && error.code === 'bad_config') return error.message;
+    throw error;
+  }
+  return 'accepted';
+}
+
+test('of what is no YAML: the place, what was read and what to do', () => {
+  const cases: [string, string][] = [
+    ['http: {port: 1}\n', 'accepted'],
+    [
+      'http:\n  port: 1: 2\n',
+      'c.yaml:2:9: Nested mappings are not allowed in compact mappings, reading `port: 1: 2`; put the value in quotes, or its second key on a line of its own',
+    ],
+    ['http:\n\tport: 1\n', 'c.yaml:2:1: Tabs are not allowed as indentation, reading `port: 1`; indent with spaces'],
+    [
+      'http: {port: 1}\nhttp: {port: 2}\n',
+      'c.yaml:2:1: Map keys must be unique, reading `http: {port: 2}`; keep one of them',
+    ],
+    ['http: "port\n', 'c.yaml:2:1: Missing closing "quote; close what is open'],
+    [
+      'http: {port: 1}\n---\nhttp: {port: 2}\n',
+      'c.yaml:2:1: a second YAML document begins here and would be ignored, reading `---`; move it to a file of its own',
+    ],
+    ['http: {port: 1}\nx: \ufffd', 'c.yaml:2:4: is no UTF-8 text, reading `x: \ufffd`; save the file as UTF-8'],
+    ['', 'c.yaml:1:1: is empty; see example.yaml'],
+  ];
+  for (const [text, message] of cases) assert.equal(messageOf(text), message);
+});
+
+test('of what is no configuration: file, line, field and what to do', () => {
+  const cases: [string, string][] = [
+    ['http: {port: 70000}', 'c.yaml:1: field "http.port": is no port; write 1 to 65535'],
+    ['names: []\nhttp: {}', 'c.yaml:2: field "http.port": is missing; see example.yaml'],
+    ['{}', 'c.yaml:1: field "http": is missing; see example.yaml'],
+    ['http: {port: 1}\nname: []', 'c.yaml:2: field "name": is not known; did you mean "names"?'],
+    [
+      'http: {port: 1}\nnames:\n  - {name: a}\n  - {name: b, colour: red}',
+      'c.yaml:4: field "names.1.colour": is not known; see example.yaml',
+    ],
+    [
+      'http:\n  prot: 1\n',
+      'c.yaml:2: field "http.port": is missing (also line 2 "http.prot": is not known; did you mean "port"?); see example.yaml',
+    ],
+  ];
+  for (const [text, message] of cases) assert.equal(messageOf(text), message);
+});
+
+test('an error that names a field gets file and line; one that names a file keeps it', () => {
+  const at = (place: object): string => {
+    const error = atYamlField(new PicketError('bad_config', 'is in use', place), 'a: 1\nhttp:\n  port: 5\n', 'c.yaml');
+    return (error as Error).message;
+  };
+  assert.equal(at({ field: 'http.port' }), 'c.yaml:3: field "http.port": is in use');
+  assert.equal(at({ field: 'http.host' }), 'c.yaml:2: field "http.host": is in use');
+  assert.equal(at({ field: 'http.port', file: 'other' }), 'other: field "http.port": is in use');
+  assert.equal(at({}), 'is in use');
+});
