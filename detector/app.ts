@@ -15,9 +15,11 @@ import { Partitions } from './ingest/partitions.js';
 import { createMetrics, type DetectorMetrics } from './metrics.js';
 import { systemClock } from './notify/clock.js';
 import { resolveReceiver, type SecretSources } from './notify/config.js';
-import { routesOf } from './notify/route.js';
+import { unknownInRoutes } from './notify/label-names.js';
+import { type RouteConfig, routesOf } from './notify/route.js';
 import { Sender } from './notify/sender.js';
 import { Silences } from './notify/silences.js';
+import type { RuleManager } from './rules/manager.js';
 import { openRules } from './rules/open.js';
 import { openSqliteStore } from './store/sqlite-store.js';
 import type { Store } from './store/store.js';
@@ -98,12 +100,17 @@ async function open(
   });
   const rules = openRules({
     ...{ config: config.rules, storePath: path, env: secrets.env, registry: metrics.registry },
-    ...{ store, routes, now, log, onNotifications, onChange: () => late.partitions?.revise() },
+    ...{ store, routes, now, log, onNotifications },
+    onChange: () => {
+      late.partitions?.revise();
+      if (late.partitions) checkRouteLabels(config.routes, rules.manager, log, false);
+    },
   });
   onClose('rules', () => rules.manager.close());
   const server = buildServer({
     ...{ incidents: store, outbox: store.outbox, silences, now, onRedrive: onNotifications },
     staleAfterMs: config.stale_seconds * 1000,
+    ruleLabels: () => rules.manager.current.labelNames(),
     probes: [...probesOf(store, late), rules.probe],
     registry: metrics.registry,
     log,
@@ -128,6 +135,7 @@ async function open(
   onClose('sender', () => sender.close(CLOSE_DEADLINE_MS));
 
   await rules.manager.start();
+  checkRouteLabels(config.routes, rules.manager, log, rules.manager.status().rules > 0);
 
   const checkpointMs = config.checkpoint_seconds * 1000;
   const workers: WorkerDeps = {
@@ -143,15 +151,17 @@ async function open(
   onClose('consumer', () => consumer.close());
   await consumer.start(partitions);
 
-  let ticks = 0;
-  const ticker = setInterval(() => {
-    tick({ config, store, silences, metrics, partitions, consumer, onFatal, log });
-    partitions.commitDue().catch((error) => log.error({ error }, 'what waits could not be committed'));
-    void publisher.wake();
-    if (ticks++ % PRUNE_EVERY_TICKS === 0) store.prune(config.store.retention_days * DAY_MS, PRUNE_ROWS);
-  }, TICK_MS);
+  const ticker = startTicker({ config, store, silences, metrics, partitions, consumer, publisher, onFatal, log });
   onClose('ticker', () => clearInterval(ticker));
   return { url, store, reloadRules: () => void rules.manager.reload() };
+}
+
+/** With rules at hand a slip of the pen in a route keeps a detector from starting; all else is told, for rules to come may add it. */
+function checkRouteLabels(configs: readonly RouteConfig[], rules: RuleManager, log: Logger, strict: boolean): void {
+  for (const { error, isSlip } of unknownInRoutes(configs, rules.current.labelNames())) {
+    if (strict && isSlip) throw error;
+    log.warn({ part: 'routes' }, error.message);
+  }
 }
 
 interface TickDeps {
@@ -161,8 +171,20 @@ interface TickDeps {
   readonly metrics: DetectorMetrics;
   readonly partitions: Partitions;
   readonly consumer: Consumer;
+  readonly publisher: IncidentPublisher;
   readonly onFatal: (error: Error) => void;
   readonly log: Logger;
+}
+
+function startTicker(deps: TickDeps): NodeJS.Timeout {
+  const { config, store, partitions, publisher, log } = deps;
+  let ticks = 0;
+  return setInterval(() => {
+    tick(deps);
+    partitions.commitDue().catch((error) => log.error({ error }, 'what waits could not be committed'));
+    void publisher.wake();
+    if (ticks++ % PRUNE_EVERY_TICKS === 0) store.prune(config.store.retention_days * DAY_MS, PRUNE_ROWS);
+  }, TICK_MS);
 }
 
 function tick({ config, store, silences, metrics, partitions, consumer, onFatal, log }: TickDeps): void {

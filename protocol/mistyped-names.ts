@@ -26,8 +26,10 @@ export function suggestion(given: string, known: readonly string[]): string {
   return known.length > 0 ? `known are ${known.join(', ')}` : 'remove it';
 }
 
-/** The known name that was meant, as far as up to a third of its letters mistyped can tell. */
+/** The known name that was meant: the only one that begins so, or one of which up to a third of the letters is mistyped. */
 export function nearest(given: string, known: readonly string[]): string | undefined {
+  const begun = known.filter((name) => given.length > 2 && name.startsWith(given.toLowerCase()));
+  if (begun.length === 1) return begun[0];
   const near = known
     .map((name) => ({ name, edits: editDistance(given.toLowerCase(), name.toLowerCase()) }))
     .sort((a, b) => a.edits - b.edits)[0];

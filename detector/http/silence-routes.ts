@@ -1,15 +1,18 @@
 import type { FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { PicketError } from '../../protocol/errors.js';
+import { unknownInMatch } from '../notify/label-names.js';
 import { Duration, MatchConfig, msOf } from '../notify/route.js';
 import type { Silences } from '../notify/silences.js';
 import type { Silence } from '../store/silences.js';
-import { parsed } from './problem.js';
+import { InvalidRequest, parsed } from './problem.js';
 import { many } from './query-parameters.js';
 import { resource } from './routes.js';
 
 export interface SilenceRoutesDeps {
   readonly silences: Pick<Silences, 'add' | 'get' | 'list' | 'expire'>;
+  /** Names of the labels that the rules in force add. */
+  readonly ruleLabels: () => ReadonlySet<string>;
   /** Epoch milliseconds. */
   readonly now: () => number;
 }
@@ -41,7 +44,7 @@ const STATUSES = ['pending', 'active', 'expired'] as const;
 const ListQuery = z.strictObject({ status: many(z.enum(STATUSES)) });
 
 /** Silences: nobody is told of the incidents that they fit while they last. They are ended, never deleted. */
-export function silenceRoutes(app: FastifyInstance, { silences, now }: SilenceRoutesDeps): void {
+export function silenceRoutes(app: FastifyInstance, { silences, ruleLabels, now }: SilenceRoutesDeps): void {
   resource(app, '/v1/silences', {
     GET: async (request) => {
       const { status } = parsed(ListQuery, request.query);
@@ -49,7 +52,9 @@ export function silenceRoutes(app: FastifyInstance, { silences, now }: SilenceRo
       return { items: items.filter((each) => !status?.length || status.includes(each.status)) };
     },
     POST: async (request, reply) => {
-      const silence = shown(silences.add(silenceOf(parsed(NewSilence, request.body), now())), now());
+      const given = parsed(NewSilence, request.body);
+      refuseUnknown(given.match, ruleLabels());
+      const silence = shown(silences.add(silenceOf(given, now())), now());
       return reply.code(201).header('location', `/v1/silences/${silence.id}`).send(silence);
     },
   });
@@ -60,6 +65,14 @@ export function silenceRoutes(app: FastifyInstance, { silences, now }: SilenceRo
       return shown(found(silences.get(request.params.id)), now());
     },
   });
+}
+
+/** A silence of a label that no incident has would silence nothing. */
+function refuseUnknown(match: object, ofRules: ReadonlySet<string>): void {
+  const issues = unknownInMatch(match, ofRules).map(({ name, problem, remedy }) => ({
+    ...{ code: 'custom' as const, input: name, path: ['match', name], message: `${problem}; ${remedy}` },
+  }));
+  if (issues.length > 0) throw new InvalidRequest(new z.ZodError(issues));
 }
 
 function silenceOf(given: z.infer<typeof NewSilence>, nowMs: number): Omit<Silence, 'id' | 'createdMs'> {

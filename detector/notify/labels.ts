@@ -1,8 +1,40 @@
-import type { Incident, IncidentKind, Severity } from '../../protocol/incident.js';
+import {
+  Cause,
+  INCIDENT_KINDS,
+  type Incident,
+  type IncidentKind,
+  SEVERITIES,
+  type Severity,
+} from '../../protocol/incident.js';
 import type { LabelSet } from '../store/outbox.js';
 
 /** Beyond this many, ranks (as ranges) and hosts of one label are counted only. */
 const MAX_LISTED = 16;
+
+/** Labels that an incident has whatever its rule adds, as far as it is about them. */
+export const LABEL_NAMES: readonly string[] = [
+  ...[
+    'alertname',
+    'kind',
+    'severity',
+    'cause',
+    'incident_id',
+    'rule',
+    'job',
+    'run',
+    'ranks',
+    'hosts',
+    'stage',
+    'group',
+  ],
+  ...['link', 'nic', 'phase', 'instance', 'gpu', 'graph', 'source'],
+];
+/** Labels that have no other values. */
+export const LABEL_VALUES: Readonly<Record<string, readonly string[]>> = {
+  kind: INCIDENT_KINDS,
+  severity: SEVERITIES,
+  cause: Cause.options,
+};
 
 /**
  * An incident's identity as labels, with those that its rule adds; what was measured never becomes one, or every update would

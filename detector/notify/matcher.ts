@@ -6,7 +6,7 @@ import { labelsOf } from './labels.js';
 export type MatchConfig = Readonly<Record<string, string | readonly string[]>>;
 
 /** A label that stands for each of an incident's hosts: all of them must fit. */
-const HOST = 'host';
+export const HOST = 'host';
 
 export class Matcher {
   /** As Alertmanager writes a route: `{kind="straggler", job="a-*"}`; empty where everything fits. */

@@ -1,7 +1,10 @@
 import * as z from 'zod';
+import { suggestion } from '../../protocol/mistyped-names.js';
 import { parseSpan, SPAN_PATTERN } from '../rules/duration.js';
+import { globMatches } from '../rules/globs.js';
 import { type MuteWindow, muteWindow } from '../rules/mute.js';
 import { Globs, Mute } from '../rules/schema.js';
+import { LABEL_VALUES } from './labels.js';
 import { Matcher } from './matcher.js';
 import type { ReceiverPolicy } from './notifications.js';
 
@@ -14,9 +17,18 @@ export const Duration = z
   .refine((text) => msOf(text) <= MAX_MS, 'is longer than ten years');
 const LabelName = z.string().regex(/^[a-zA-Z_][a-zA-Z0-9_]*$/, 'is not a label; use letters, digits and _');
 /** Alertmanager's word for "by all labels". */
-const UNGROUPED = '...';
+export const UNGROUPED = '...';
 
-export const MatchConfig = z.record(LabelName, Globs);
+/** Globs by label; those of an enumeration must fit one of its values. */
+export const MatchConfig = z.record(LabelName, Globs).superRefine((match, context) => {
+  for (const [name, values] of Object.entries(LABEL_VALUES))
+    for (const glob of [match[name] ?? []].flat()) {
+      const wanted = glob.replace(/^!/, '');
+      if (values.some((value) => globMatches(wanted, value))) continue;
+      const message = `"${wanted}" is no ${name}; ${suggestion(wanted, values)}`;
+      context.addIssue({ code: 'custom', path: [name], message });
+    }
+});
 
 /** A route as an operator writes it: which incidents a receiver hears of, how they are put together, and when. */
 export const RouteConfig = z.strictObject({

@@ -24,6 +24,11 @@ export class RuleSet {
     this.#byId = new Map(this.rules.map((rule) => [rule.id, rule]));
   }
 
+  /** Names of the labels that rules add. */
+  labelNames(): ReadonlySet<string> {
+    return new Set(this.rules.flatMap(({ labels }) => [...labels.keys()]));
+  }
+
   rule(id: string): Rule | undefined {
     return this.#byId.get(id);
   }

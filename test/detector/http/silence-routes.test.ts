@@ -40,6 +40,8 @@ test('what is no silence is refused with every mistake named', async (t) => {
     [{ ...GIVEN, match: {} }, ['/match']],
     [{ ...GIVEN, match: { job: '*', kind: ['**'] } }, ['/match']],
     [{ ...GIVEN, match: { 'a-b': 'x' } }, ['/match/a-b']],
+    [{ ...GIVEN, match: { severity: ['info', 'hgih'], kind: '!stragler' } }, ['/match/kind', '/match/severity']],
+    [{ ...GIVEN, match: { hots: 'h1', node: 'h1', team: 'a' } }, ['/match/hots', '/match/node']],
     [{ ...GIVEN, match: { job: 'x'.repeat(5000) } }, ['/match']],
     [{ ...GIVEN, author: ' ' }, ['/author']],
     [{ ...GIVEN, reason: undefined }, ['/reason']],
