@@ -14,6 +14,12 @@ export const ms = (ns: number): number => Math.round(ns / 1e3) / 1e3;
 export const percent = (share: number): number => Math.round(100 * share);
 export const rounded = (value: number, digits = 3): number => Number(value.toFixed(digits));
 
+/** What an episode costs, for a summary. */
+export const lossText = ({ msPerStep, share }: { msPerStep: number; share: number }): string =>
+  share < 0.01
+    ? `${msPerStep} ms of a step are lost, which the job hardly feels`
+    : `${msPerStep} ms of a step are lost (${percent(share)} %)`;
+
 /** A finding about a whole job, a group or an engine, from an episode's onset and cost. */
 export function episodeFinding(
   kind: IncidentKind,

@@ -34,7 +34,7 @@ export interface DetectorParams {
 
 export const DEFAULT_PARAMS: DetectorParams = {
   straggler: { min_effect: 0.02 },
-  nvlink_stall: { ratio: 1.11, min_effect: 0.01, persistence: 0.8 },
+  nvlink_stall: { ratio: 1.11, min_effect: 0, persistence: 0.8 },
   comm_slow: { ratio: 1.11, min_effect: 0.01, persistence: 0.8 },
   rnic_flap: { ratio: 3, min_effect: 0.005, bursts: 3 },
   comm_hang: { steps: 3, min_seconds: 1, first_seconds: 1800 },

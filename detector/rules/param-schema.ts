@@ -7,6 +7,7 @@ const number = (least: number, most: number, description: string, integer = fals
 type Field = ReturnType<typeof number>;
 
 const EFFECT = number(0.001, 1, 'Smallest share of the step whose loss counts');
+const ANY_EFFECT = number(0, 1, 'Smallest share of the step whose loss counts; 0: any');
 const ratio = (description: string, least = 1.01, most = 100): Field => number(least, most, description);
 const persistence = (steps: string): Field => number(0.05, 1, `Share of ${steps} in which it must be`);
 const seconds = (description: string, least = 0): Field => number(least, 86_400, description);
@@ -16,7 +17,7 @@ const FIELDS: { readonly [K in keyof DetectorParams]: Readonly<Record<keyof Dete
   straggler: { min_effect: EFFECT },
   nvlink_stall: {
     ratio: ratio('A transfer is slow from so many times what it took before in the job on'),
-    min_effect: EFFECT,
+    min_effect: ANY_EFFECT,
     persistence: persistence('the last 12 steps'),
   },
   comm_slow: {

@@ -113,6 +113,31 @@ describe('transfers that become slow', () => {
     assert.ok((incidents[0]?.detected_step ?? 99) - 60 <= 12);
   });
 
+  const slightly = (bytes: number, hosts = 1): TraceSpec => ({
+    ...job('tp', hosts, () => 0.2),
+    phases: (step) => [
+      { phase: 'fwd', ms: 45 },
+      { phase: 'allreduce', ms: step < 60 ? 0.2 : 0.24, bytes, group: 'tp' },
+    ],
+  });
+
+  it('are told of before they cost anything, and page nobody', () => {
+    const { incidents } = judge(trace(slightly(1 << 24)));
+    assert.deepEqual(
+      incidents.map(({ kind, severity, subject }) => [kind, severity, subject.group]),
+      [['nvlink_stall', 'info', 'tp']],
+    );
+    assert.match(
+      incidents[0]?.summary ?? '',
+      /fallen from .*: 0\.04 ms of a step are lost, which the job hardly feels/,
+    );
+  });
+
+  it('and cost nothing are not told of where they are small or the network is shared', () => {
+    assert.deepEqual(judge(trace(slightly(1 << 12))).incidents, []);
+    assert.deepEqual(judge(trace(slightly(1 << 24, 2))).incidents, []);
+  });
+
   it('between hosts for good are slow communication', () => {
     const { incidents } = judge(trace(job('dp', 2, (step) => (step < 60 ? 5 : 25))));
     assert.deepEqual(
