@@ -13,7 +13,22 @@ interface Problem {
   readonly errors?: readonly { readonly pointer: string; readonly message: string }[];
 }
 
-/** Asks a detector; gives the parsed answer. Throws PicketError with what it objects to, or where it cannot be reached. */
+/** Fields of requests whose options are called otherwise. */
+const OPTIONS: Readonly<Record<string, string>> = { starts_at: 'from', ends_at: 'until', duration: 'for' };
+
+/** `/match/hots` is what stood after `--match`. */
+function optionOf(pointer: string): string {
+  const [name = '', ...within] = pointer
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
+  return [`--${OPTIONS[name] ?? name}`, ...within.filter((part) => !/^\d+$/.test(part))].join(' ');
+}
+
+/**
+ * Asks a detector; gives the parsed answer. Throws PicketError with what it objects to, by the options that were given, or
+ * where it cannot be reached.
+ */
 export async function ask<T>(url: string, method: 'GET' | 'POST' | 'DELETE', path: string, body?: object): Promise<T> {
   if (!URL.canParse(path, url))
     throw new PicketError('bad_input', `"${url}" is no URL`, {
@@ -32,8 +47,32 @@ export async function ask<T>(url: string, method: 'GET' | 'POST' | 'DELETE', pat
   });
   if (response.ok) return (await response.json()) as T;
   const { title, detail, errors } = (await response.json().catch(() => ({}))) as Problem;
-  const places = errors?.map(({ pointer, message }) => `${pointer.slice(1)}: ${message}`).join('; ');
+  const places = errors?.map(({ pointer, message }) => `${optionOf(pointer)}: ${message}`).join('; ');
   throw new PicketError('bad_input', places ?? detail ?? title ?? `HTTP ${response.status}`);
+}
+
+/** A list that comes in pages, whole; what else a page says is what the last one said. */
+export async function askAll<P extends { items: unknown[] }>(
+  url: string,
+  path: string,
+  query: URLSearchParams,
+): Promise<P> {
+  query.set('limit', '200');
+  const items: unknown[] = [];
+  for (;;) {
+    const page = await ask<P & { next_cursor: string | null }>(url, 'GET', `${path}?${query}`);
+    items.push(...page.items);
+    if (page.next_cursor === null) return { ...page, items };
+    query.set('cursor', page.next_cursor);
+  }
+}
+
+/** Query parameters of options; a list is one that is repeated, and what was not given is left out. */
+export function queryOf(options: object): URLSearchParams {
+  const query = new URLSearchParams();
+  for (const [name, given] of Object.entries(options))
+    for (const value of [given ?? []].flat()) query.append(name, String(value));
+  return query;
 }
 
 /** Columns as wide as what stands in them; nothing is cut. */

@@ -6,6 +6,7 @@ import { collectorCommand } from './collector.js';
 import { demoCommand } from './demo.js';
 import { detectorCommand } from './detector.js';
 import { doctorCommand } from './doctor.js';
+import { incidentsCommand } from './incidents.js';
 import { notificationsCommand } from './notifications.js';
 import { replayCommand } from './replay.js';
 import { rulesCommand } from './rules.js';
@@ -26,6 +27,7 @@ for (const command of [
   analyzeCommand,
   replayCommand,
   rulesCommand,
+  incidentsCommand,
   silencesCommand,
   notificationsCommand,
   baselineCommand,

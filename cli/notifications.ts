@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { PicketError } from '../protocol/errors.js';
-import { ask, table, withUrl } from './detector-client.js';
+import { ask, askAll, queryOf, table, withUrl } from './detector-client.js';
 
 interface Notification {
   readonly id: string;
@@ -33,15 +33,9 @@ export function notificationsCommand(): Command {
     .option('--state <state>', 'pending, failed, delivered, dead (given up) or void (nothing to tell)')
     .option('--receiver <name>', 'of one receiver')
     .action(async ({ url, ...filter }: ListOptions) => {
-      const rows: string[][] = [];
-      for (let cursor: string | null = ''; cursor !== null; ) {
-        const query = new URLSearchParams({ ...filter, limit: '200', ...(cursor && { cursor }) });
-        type Page = { items: Notification[]; next_cursor: string | null };
-        const page: Page = await ask(url, 'GET', `/v1/notifications?${query}`);
-        rows.push(...page.items.map(rowOf));
-        cursor = page.next_cursor;
-      }
-      console.log(table([['ID', 'RECEIVER', 'STATE', 'TRIES', 'CHANGED', 'INCIDENTS', 'ERROR'], ...rows]));
+      const { items } = await askAll<{ items: Notification[] }>(url, '/v1/notifications', queryOf(filter));
+      const header = ['ID', 'RECEIVER', 'STATE', 'TRIES', 'CHANGED', 'INCIDENTS', 'ERROR'];
+      console.log(table([header, ...items.map(rowOf)]));
     });
   withUrl(command.command('redrive [id...]'))
     .description(
@@ -52,10 +46,9 @@ export function notificationsCommand(): Command {
     .action(async (ids: string[], { url, receiver, all }: RedriveOptions) => {
       if (ids.length > 0 === (receiver !== undefined || all === true))
         throw new PicketError('bad_input', 'give either ids, or --receiver or --all');
-      const query = receiver === undefined ? '' : `?${new URLSearchParams({ receiver })}`;
       const paths = ids.map((id) => `/v1/notifications/${encodeURIComponent(id)}/redrive`);
       let redriven = 0;
-      for (const path of ids.length > 0 ? paths : [`/v1/notifications/redrive${query}`])
+      for (const path of ids.length > 0 ? paths : [`/v1/notifications/redrive?${queryOf({ receiver })}`])
         redriven += (await ask<{ redriven: number }>(url, 'POST', path)).redriven;
       console.log(`${redriven} to be told again`);
     });

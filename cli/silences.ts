@@ -1,7 +1,7 @@
 import { userInfo } from 'node:os';
 import { Command } from 'commander';
 import { PicketError } from '../protocol/errors.js';
-import { ask, table, withUrl } from './detector-client.js';
+import { ask, queryOf, table, withUrl } from './detector-client.js';
 
 interface Silence {
   readonly id: string;
@@ -30,9 +30,8 @@ export function silencesCommand(): Command {
   withUrl(command.command('list'))
     .description('Silences that are kept, the newest first.')
     .option('--status <status...>', 'pending, active or expired')
-    .action(async ({ url, status = [] }: { url: string; status?: string[] }) => {
-      const query = new URLSearchParams(status.map((each): [string, string] => ['status', each]));
-      const { items } = await ask<{ items: Silence[] }>(url, 'GET', `/v1/silences?${query}`);
+    .action(async ({ url, status }: { url: string; status?: string[] }) => {
+      const { items } = await ask<{ items: Silence[] }>(url, 'GET', `/v1/silences?${queryOf({ status })}`);
       const rows = items.map(({ id, status, ends_at, author, match, reason }) => [
         ...[id, status, ends_at, author, matchText(match), reason],
       ]);
@@ -48,6 +47,8 @@ export function silencesCommand(): Command {
     .requiredOption('--reason <text>', 'why')
     .action(async (options: AddOptions) => {
       const { url, author, reason } = options;
+      if ((options.for === undefined) === (options.until === undefined))
+        throw new PicketError('bad_input', 'give either --for or --until', { remedy: 'such as --for 2h' });
       const times = { starts_at: options.from, ends_at: options.until, duration: options.for };
       const { id } = await ask<Silence>(url, 'POST', '/v1/silences', {
         match: matchOf(options.match),

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import { PicketError } from '../../protocol/errors.js';
 import type { Incident } from '../../protocol/incident.js';
+import type { Silences } from '../notify/silences.js';
 import type { Store } from '../store/store.js';
 import { parsed } from './problem.js';
 import { parseIncidentQuery } from './query-parameters.js';
@@ -15,14 +16,19 @@ const NewAcknowledgement = z.strictObject({
 
 export interface IncidentRoutesDeps {
   readonly incidents: Pick<Store, 'acknowledge' | 'incident' | 'listIncidents' | 'job'>;
+  readonly silences: Pick<Silences, 'add' | 'get' | 'list' | 'expire' | 'holding'>;
   /** Epoch milliseconds. */
   readonly now: () => number;
   /** A job is stale when no data of it has come for this long. */
   readonly staleAfterMs: number;
 }
 
+/** An incident, and the ids of the silences that hold it back now, as Alertmanager's `silencedBy`. */
+export type ShownIncident = Incident & { readonly silenced_by: readonly string[] };
+
 export interface IncidentList {
-  readonly items: Incident[];
+  /** May be fewer than the limit before the last page, where `silenced` is asked for. */
+  readonly items: ShownIncident[];
   readonly next_cursor: string | null;
   /** A job that was asked for sends nothing any more: no incident then does not mean that all is well. */
   readonly stale?: true;
@@ -32,21 +38,31 @@ export function incidentRoutes(app: FastifyInstance, deps: IncidentRoutesDeps): 
   get(app, '/v1/incidents', async (request) => listIncidents(request.query, deps));
   get<{ Params: { id: string } }>(app, '/v1/incidents/:id', async (request, reply) => {
     const incident = deps.incidents.incident(request.params.id);
-    if (!incident) throw new PicketError('not_found', 'there is no such incident');
-    return sendTagged(request, reply, JSON.stringify(incident));
+    if (!incident) throw noIncident(request.params.id);
+    return sendTagged(request, reply, JSON.stringify(shown(incident, deps)));
   });
   resource<{ Params: { id: string } }>(app, '/v1/incidents/:id/ack', {
     POST: async (request) => {
       const { author, note } = parsed(NewAcknowledgement, request.body);
       const incident = deps.incidents.acknowledge(request.params.id, { author, note, atMs: deps.now() });
-      if (!incident) throw new PicketError('not_found', 'there is no such incident');
-      return incident;
+      if (!incident) throw noIncident(request.params.id);
+      return shown(incident, deps);
     },
   });
 }
 
-function listIncidents(query: unknown, { incidents, now, staleAfterMs }: IncidentRoutesDeps): IncidentList {
-  const { filter, cursor, limit } = parseIncidentQuery(query);
+const noIncident = (id: string): PicketError =>
+  new PicketError('not_found', `there is no incident "${id}"`, { remedy: '/v1/incidents lists those that there are' });
+
+const shown = (incident: Incident, { silences, now }: IncidentRoutesDeps): ShownIncident => ({
+  ...incident,
+  // What is over is told whoever asked for silence.
+  silenced_by: incident.status === 'resolved' ? [] : silences.holding(incident, now()).map(({ id }) => id),
+});
+
+function listIncidents(query: unknown, deps: IncidentRoutesDeps): IncidentList {
+  const { incidents, now, staleAfterMs } = deps;
+  const { filter, silenced, cursor, limit } = parseIncidentQuery(query);
   const jobs = (filter.job ?? []).map((name) => {
     const job = incidents.job(name);
     if (!job) throw new PicketError('not_found', `no data of job "${name}" has ever come`);
@@ -54,7 +70,9 @@ function listIncidents(query: unknown, { incidents, now, staleAfterMs }: Inciden
   });
   const stale = jobs.some(({ lastDataMs }) => now() - lastDataMs > staleAfterMs);
   const { items, nextCursor } = incidents.listIncidents(filter, cursor, limit);
-  return { items, next_cursor: nextCursor ?? null, ...(stale && { stale }) };
+  const all = items.map((incident) => shown(incident, deps));
+  const wanted = all.filter(({ silenced_by }) => silenced === undefined || silenced_by.length > 0 === silenced);
+  return { items: wanted, next_cursor: nextCursor ?? null, ...(stale && { stale }) };
 }
 
 /** With an entity tag, so that polling an unchanged incident costs a 304. */

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { IncidentKind, IncidentStatus } from '../../protocol/incident.js';
+import { IncidentKind, IncidentStatus, Severity } from '../../protocol/incident.js';
 import { MAX_NAME_CHARS, MAX_RANK } from '../../protocol/limits.js';
 import type { IncidentFilter } from '../store/store.js';
 import { parsed } from './problem.js';
@@ -30,10 +30,12 @@ const IncidentQuery = z
   .strictObject({
     status: many(IncidentStatus),
     kind: many(IncidentKind),
+    severity: many(Severity),
     job: many(name),
     rank: many(integer(0, MAX_RANK)),
     rule: many(name),
     part_of: name.optional(),
+    silenced: z.stringbool().optional(),
     since: time,
     until: time,
     cursor: z.string().max(1024).optional(),
@@ -46,13 +48,15 @@ const IncidentQuery = z
 
 export interface ParsedIncidentQuery {
   readonly filter: IncidentFilter;
+  /** Only those that a silence holds back, or only the others. */
+  readonly silenced: boolean | undefined;
   readonly cursor: string | undefined;
   readonly limit: number;
 }
 
 /** Throws `InvalidRequest` naming every parameter that does not fit. */
 export function parseIncidentQuery(query: unknown): ParsedIncidentQuery {
-  const { cursor, limit, ...given } = parsed(IncidentQuery, query);
+  const { cursor, limit, silenced, ...given } = parsed(IncidentQuery, query);
   const filter = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-  return { filter, cursor, limit };
+  return { filter, silenced, cursor, limit };
 }

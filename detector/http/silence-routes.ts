@@ -10,7 +10,7 @@ import { many } from './query-parameters.js';
 import { resource } from './routes.js';
 
 export interface SilenceRoutesDeps {
-  readonly silences: Pick<Silences, 'add' | 'get' | 'list' | 'expire'>;
+  readonly silences: Pick<Silences, 'add' | 'get' | 'list' | 'expire' | 'holding'>;
   /** Names of the labels that the rules in force add. */
   readonly ruleLabels: () => ReadonlySet<string>;
   /** Epoch milliseconds. */

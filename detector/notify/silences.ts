@@ -45,16 +45,20 @@ export class Silences {
 
   /** How many hold now. */
   active(nowMs: number): number {
-    return this.#current.filter(({ silence }) => silence.startsMs <= nowMs && nowMs < silence.endsMs).length;
+    return this.#current.filter(({ silence }) => holds(silence, nowMs)).length;
+  }
+
+  /** Those that an incident fits now. */
+  holding(incident: Incident, nowMs: number): Silence[] {
+    return this.#current
+      .filter(({ silence, matcher }) => holds(silence, nowMs) && matcher.fits(incident))
+      .map(({ silence }) => silence);
   }
 
   /** When the last of the silences ends that an incident fits now, in epoch milliseconds; undefined: there is none. */
   until(incident: Incident, nowMs: number): number | undefined {
-    let endsMs: number | undefined;
-    for (const { silence, matcher } of this.#current)
-      if (silence.startsMs <= nowMs && nowMs < silence.endsMs && matcher.fits(incident))
-        endsMs = Math.max(endsMs ?? 0, silence.endsMs);
-    return endsMs;
+    const ends = this.holding(incident, nowMs).map(({ endsMs }) => endsMs);
+    return ends.length > 0 ? Math.max(...ends) : undefined;
   }
 
   #changed(): void {
@@ -67,3 +71,5 @@ export class Silences {
     this.#current = store.endingAfter(now()).map((silence) => ({ silence, matcher: new Matcher(silence.match) }));
   }
 }
+
+const holds = ({ startsMs, endsMs }: Silence, nowMs: number): boolean => startsMs <= nowMs && nowMs < endsMs;

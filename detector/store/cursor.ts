@@ -29,8 +29,10 @@ export function decodeCursor(key: Uint8Array, filter: IncidentFilter, cursor: st
 
 /** The filter is sealed in: on another list the same position would skip or repeat rows without a word. */
 function seal(key: Uint8Array, filter: IncidentFilter, place: string): Buffer {
-  const { status, kind, job, rank, rule, since, until } = filter;
-  const lists = [status, kind, job, rank, rule].map((values) => [...new Set<string | number>(values ?? [])].sort());
-  const text = JSON.stringify([place, lists, since ?? null, until ?? null]);
+  const fields = Object.entries(filter)
+    .map(([name, given]) => [name, Array.isArray(given) ? [...new Set<string | number>(given)].sort() : given])
+    .filter(([, given]) => given !== undefined && given.length > 0)
+    .sort(([a], [b]) => (a < b ? -1 : 1));
+  const text = JSON.stringify([place, fields]);
   return createHmac('sha256', key).update(text).digest().subarray(0, 16);
 }

@@ -16,6 +16,8 @@ export function incidentQuery(filter: IncidentFilter, after: Position | undefine
   };
   for (const column of ['status', 'kind', 'job', 'rule'] as const)
     if (filter[column]?.length) where(`${column} IN (SELECT value FROM json_each(?))`, JSON.stringify(filter[column]));
+  if (filter.severity?.length)
+    where("body ->> '$.severity' IN (SELECT value FROM json_each(?))", JSON.stringify(filter.severity));
   if (filter.rank?.length)
     where(
       "EXISTS (SELECT 1 FROM json_each(?) WHERE instr(ranks, ',' || value || ',') > 0)",

@@ -1,5 +1,5 @@
 import type { TopicPartition } from '../../bus/bus.js';
-import type { Incident, IncidentKind, IncidentStatus } from '../../protocol/incident.js';
+import type { Incident, IncidentKind, IncidentStatus, Severity } from '../../protocol/incident.js';
 import type { Acknowledgement, IncidentFeed } from './feed.js';
 import type { AlertGroups, NewNotification, Outbox } from './outbox.js';
 import type { SilenceStore } from './silences.js';
@@ -47,6 +47,7 @@ export interface Commit {
 export interface IncidentFilter {
   readonly status?: readonly IncidentStatus[];
   readonly kind?: readonly IncidentKind[];
+  readonly severity?: readonly Severity[];
   readonly job?: readonly string[];
   readonly rank?: readonly number[];
   readonly rule?: readonly string[];

@@ -76,7 +76,7 @@ test('docs/alerts.md: the commands work as they are pasted', async (t) => {
   const messages = [{ id: 'n-a', changes: [1], also: [], truncated: 0 }];
   store.groups.flush('ops', new Map([['{}:{incident_id="a"}', { ...plan, messages }]]));
   store.outbox.recordAttempt('n-a', { state: 'dead', error: 'HTTP 400', arrived: false }, []);
-  const [redrive = '', silences = ''] = blocks('sh');
+  const [redrive = '', incidents = '', silences = ''] = blocks('sh');
   const first = await sh(t, redrive, url);
   assert.equal(first.status, 0, first.out);
   assert.match(first.out, /^ID +RECEIVER .*\nn-a +ops +dead .* a +HTTP 400\n1 to be told again\n$/);
@@ -88,6 +88,15 @@ test('docs/alerts.md: the commands work as they are pasted', async (t) => {
     [10_000_000],
     'it is over now',
   );
+
+  commitTo(store, { incidents: [newIncident('b', { severity: 'critical' })] });
+  const third = await sh(t, incidents, url);
+  assert.equal(third.status, 0, third.out);
+  assert.match(
+    third.out,
+    /^ID .*SUMMARY\nb +critical +open +straggler +llama +2026-03-01T10:00:00Z +rank 3 .*\nCRITICAL +straggler in llama.* {2}rule +\w+\n.* opened at step.*\nb acknowledged\n$/s,
+  );
+  assert.deepEqual(store.incident('b')?.timeline.at(-1)?.note.replace(/.*: /, ''), 'GPU is being replaced');
 
   const [json = ''] = blocks('json');
   const made = await app.inject({
@@ -104,12 +113,33 @@ test('what the detector objects to is told, and one that is not there too', asyn
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   const nobody = `http://127.0.0.1:${await freePort()}`;
   const cases: [string, string, RegExp][] = [
-    ['silences add --match job=* --for 2h --reason x', url, /match: silences everything/],
+    ['silences add --match job=* --for 2h --reason x', url, /^picket: --match: silences everything/],
     ['silences add --match job --for 2h --reason x', url, /--match": "job" is not label=glob/],
-    ['silences add --match job=a --for soon --reason x', url, /duration: is not a duration/],
+    ['silences add --match job=a --for soon --reason x', url, /^picket: --for: is not a duration/],
+    ['silences add --match job=a --reason x', url, /give either --for or --until; such as --for 2h/],
+    [
+      'silences add --match job=a --until 1960-01-01T00:00:00Z --reason x',
+      url,
+      /^picket: --until: ends before it starts/,
+    ],
+    [
+      'silences add --match hots=a --for 2h --reason x',
+      url,
+      /^picket: --match hots: no incident has.*did you mean "host"/,
+    ],
+    ['silences list --status over', url, /^picket: --status: Invalid option: expected one of "pending"/],
     ['silences expire none', url, /no such silence/],
+    ['incidents show none', url, /there is no incident "none"/],
+    ['incidents ack none', url, /there is no incident "none"/],
+    [
+      'incidents list --kind slow --severity page',
+      url,
+      /^picket: --kind: Invalid option.*; --severity: Invalid option/,
+    ],
+    ['incidents list --job nobody', url, /no data of job "nobody" has ever come/],
+    ['incidents list', nobody, /no detector answers at .*--url|no detector answers/],
     ['notifications redrive', url, /give either ids, or --receiver or --all/],
-    ['notifications list --state lost', url, /state: /],
+    ['notifications list --state lost', url, /--state: /],
     ['silences list', nobody, /no detector answers at http:\/\/127\.0\.0\.1:\d+ \(ECONNREFUSED\).*give the address/],
   ];
   for (const [command, where, message] of cases) {

@@ -11,15 +11,23 @@ const idsIn = (body: { items: { id: string }[] }) => body.items.map(({ id }) => 
 test('incidents are listed newest first, by repeated filters', async (t) => {
   const { app, store, nowMs } = setUpServer(t);
   const early = newIncident('a', { started_at: '2026-03-01T10:00:00Z' });
-  const late = newIncident('b', { started_at: '2026-03-01T11:00:00Z', kind: 'comm_slow', subject: { ranks: [12] } });
+  const late = newIncident('b', {
+    started_at: '2026-03-01T11:00:00Z',
+    kind: 'comm_slow',
+    severity: 'critical',
+    subject: { ranks: [12] },
+  });
   const over = resolved(newIncident('c', { started_at: '2026-03-01T09:00:00Z', rule: { id: 'mine', commit: null } }));
   commitTo(store, { incidents: [early, late, over], jobs: [{ job: 'llama', run: '1', lastDataMs: nowMs }] });
-  assert.deepEqual(await list(app), { items: [late, early, over], next_cursor: null });
+  const items = [late, early, over].map((incident) => ({ ...incident, silenced_by: [] }));
+  assert.deepEqual(await list(app), { items, next_cursor: null });
   const cases: [string, string[]][] = [
     ['?status=open', ['b', 'a']],
     ['?status=open&status=resolved', ['b', 'a', 'c']],
     ['?kind=comm_slow', ['b']],
     ['?rank=12&rank=4', ['b']],
+    ['?severity=critical', ['b']],
+    ['?severity=info&severity=warning&status=open', ['a']],
     ['?rule=mine', ['c']],
     ['?job=llama&rank=3', ['a', 'c']],
     ['?until=2026-03-01T10:00:00Z', ['a', 'c']],
@@ -37,6 +45,27 @@ test('the members of a storm are listed by its id', async (t) => {
   assert.deepEqual(idsIn(await list(app, '?part_of=s')), ['c', 'b', 'a']);
   assert.deepEqual(idsIn(await list(app, '?part_of=s&status=resolved')), []);
   assert.deepEqual(idsIn(await list(app, '?part_of=a')), []);
+});
+
+test('an incident shows the silences that hold it back, and can be listed by that', async (t) => {
+  const { app, store } = setUpServer(t);
+  const over = resolved(newIncident('c', { kind: 'comm_slow' }));
+  commitTo(store, { incidents: [newIncident('a'), newIncident('b', { kind: 'comm_slow' }), over] });
+  const silence = async (facts: object): Promise<string> => {
+    const payload = { match: { kind: 'comm_*' }, duration: '1h', author: 'eve', reason: 'burn-in', ...facts };
+    return (await app.inject({ method: 'POST', url: '/v1/silences', payload })).json().id;
+  };
+  const [id] = [await silence({}), await silence({ starts_at: '2099-01-01T00:00:00Z' })];
+  const { items } = await list(app);
+  const silencedBy = Object.fromEntries(
+    items.map((each: { id: string; silenced_by: string[] }) => [each.id, each.silenced_by]),
+  );
+  assert.deepEqual(silencedBy, { a: [], b: [id], c: [] });
+  assert.deepEqual(idsIn(await list(app, '?silenced=true')), ['b']);
+  assert.deepEqual(idsIn(await list(app, '?silenced=false')), ['c', 'a']);
+  assert.deepEqual((await app.inject('/v1/incidents/b')).json().silenced_by, [id]);
+  await app.inject({ method: 'DELETE', url: `/v1/silences/${id}` });
+  assert.deepEqual(idsIn(await list(app, '?silenced=true')), []);
 });
 
 test('the cursor leads through all pages of one filter', async (t) => {
@@ -82,6 +111,7 @@ test('every parameter that does not fit is named', async (t) => {
     ['?rank=-1&kind=slow', ['/kind/0', '/rank/0']],
     ['?rank=', ['/rank/0']],
     ['?rank=1e3', ['/rank/0']],
+    ['?severity=page&silenced=maybe', ['/severity/0', '/silenced']],
     ['?rank=99999999', ['/rank/0']],
     ['?limit=0', ['/limit']],
     ['?limit=201', ['/limit']],
@@ -108,7 +138,7 @@ test('one incident, with a tag for polling', async (t) => {
   const incident = newIncident('a');
   commitTo(store, { incidents: [incident] });
   const first = await app.inject('/v1/incidents/a');
-  assert.deepEqual(first.json(), incident);
+  assert.deepEqual(first.json(), { ...incident, silenced_by: [] });
   const etag = first.headers.etag as string;
   assert.match(etag, /^"[\w-]{22}"$/);
 
