@@ -89,6 +89,11 @@ export const NOISE = {
   optimizer: 0.003,
   /** Transfer of collectives. h200-train all-reduce 0.0125, h200-tp2 a step's sum 0.0115-0.0149, send 0.007-0.012, ndtimeline 0.005-0.019. */
   transfer: 0.012,
+  /**
+   * What a run adds to the transfers of one communicator and message size, all along. Medians of ten runs of h200-tp2 differ
+   * by 0.008 (8 KB), 0.012 (64 KB), 0.021 (256 KB) and 0.012 (512 KB); of eight of h200-train by 0.006.
+   */
+  transferRun: 0.014,
   /** h200-train and h200-tp2: the ranks' ends of one collective differ by 0.4-0.46 us. */
   collectiveEndNs: 0.4 * US,
   /** h200-train train_healthy: gap between steps 288 +- 35 us. */

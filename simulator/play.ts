@@ -18,6 +18,7 @@ import { durationsOf } from './training/durations.js';
 import { Events } from './training/events.js';
 import { Sequences } from './training/sequences.js';
 import { Training } from './training/training.js';
+import { TransferPace } from './transfer-pace.js';
 
 /** What a host sends. */
 export type SimulatedMessage =
@@ -100,6 +101,7 @@ function training({ options, microbatches }: Plan, spec: TrainingSpec, parts: Jo
     spec,
     microbatches,
     noise: new Noise(seed, job, size, gpus),
+    transferPace: new TransferPace(seed, job),
     events: new Events(seed, job, size, spec),
     sequences: new Sequences({ seed, job, replicas: layout.dp, microbatches, steps, lengths, contents, faults }),
     network: Random.stream(seed, job, 'network'),

@@ -5,6 +5,7 @@ import { NOISE } from '../measured.js';
 import { EAGER, SERVING } from '../measured-serving.js';
 import type { Traffic } from '../network/traffic.js';
 import { Random } from '../random.js';
+import type { TransferPace } from '../transfer-pace.js';
 import { NOMINAL_STEP_NS } from './cost.js';
 import { HostPace } from './host-pace.js';
 import type { Load } from './load.js';
@@ -19,6 +20,7 @@ export interface LayersParts {
   readonly free: Float64Array;
   /** By rank. */
   readonly random: readonly Random[];
+  readonly transferPace: TransferPace;
   /** For what a job's ranks share. */
   readonly shared: Random;
   readonly scale: number;
@@ -100,12 +102,12 @@ export class Layers {
 
   /** The transfers of a step's all-reduces without noise, and their bytes on the wire. */
   #transferNs(replica: number, load: Load, step: number): number {
-    const { faults, traffic, cluster } = this.#parts;
+    const { faults, traffic, cluster, transferPace } = this.#parts;
     if (cluster.layout.tp === 1) return 0;
     const group = tensorGroup(0, replica);
     const bytes = messageBytes(load);
     traffic?.collective('all_reduce', cluster.group(group), bytes * 2 * SERVING.layers);
-    return load.allReduceNs * transferFactor(faults, group, bytes, step);
+    return load.allReduceNs * transferFactor(faults, group, bytes, step) * transferPace.factor(group, bytes);
   }
 
   /** A phase of every rank: as long as the GPU works, or until the host has launched it all. */

@@ -10,6 +10,7 @@ import { Random } from '../random.js';
 import type { HostBatches } from '../rows/host-batches.js';
 import type { RowFacts } from '../rows/row-writer.js';
 import type { ServingSpec } from '../scenario.js';
+import { TransferPace } from '../transfer-pace.js';
 import { decodeShape, NOMINAL_STEP_NS, stepCost } from './cost.js';
 import { Layers, ranksOf } from './layers.js';
 import type { Load, LoadSource } from './load.js';
@@ -40,6 +41,7 @@ export class Serving {
   readonly #random: Random[];
   readonly #pauses: Random;
   readonly #layers: Layers;
+  readonly #pace: TransferPace;
   readonly #rows: ServingRows;
   readonly #free: Float64Array;
   /** When the collectors last reported on a job that hangs; NaN while it does not. */
@@ -54,8 +56,10 @@ export class Serving {
     this.#pauses = Random.stream(seed, job, 'pauses');
     const shared = Random.stream(seed, job, 'transfer');
     const layers = whole ? 1 : SERVING.layers;
+    this.#pace = new TransferPace(seed, job);
     this.#layers = new Layers({
       ...{ seed, cluster, faults, traffic, free: this.#free, random: this.#random, shared, layers, scale },
+      transferPace: this.#pace,
     });
     this.#rows = new ServingRows({ rows, counts: spec.load === 'scheduled' });
   }
@@ -68,6 +72,7 @@ export class Serving {
   /** Another attempt: its processes start anew, after a while. */
   restart(run: string): void {
     this.#free.fill(this.nowNs + EVENTS.restartNs);
+    this.#pace.startRun(run);
     this.#parts.rows.startRun(run);
   }
 

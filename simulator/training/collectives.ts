@@ -55,13 +55,13 @@ export function neverEnds({ free, rows }: TrainingContext, rank: number, row: Ro
   free[rank] = Number.POSITIVE_INFINITY;
 }
 
-/** How much longer a group's transfer takes than it should: faults, and a busy network between hosts. */
+/** How much longer a group's transfer takes than it should: faults, what its run is like, and a busy network between hosts. */
 export function networkFactor(
-  { faults, cluster, network, spec, step }: TrainingContext,
+  { faults, cluster, network, spec, step, transferPace }: TrainingContext,
   group: string,
   bytes: number,
 ): number {
-  const factor = transferFactor(faults, group, bytes, step);
+  const factor = transferFactor(faults, group, bytes, step) * transferPace.factor(group, bytes);
   if (!spec.jitters || !cluster.spansHosts(group)) return factor;
   const slow = network.uniform() < JITTER.slowRate ? JITTER.slowFactor : 1;
   return factor * slow * Math.exp(JITTER.spread * network.normal());

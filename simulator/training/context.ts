@@ -6,6 +6,7 @@ import type { Noise } from '../noise.js';
 import type { Random } from '../random.js';
 import type { HostBatches } from '../rows/host-batches.js';
 import type { TrainingSpec } from '../scenario.js';
+import type { TransferPace } from '../transfer-pace.js';
 import type { Durations } from './durations.js';
 import type { Events } from './events.js';
 import type { Sequences } from './sequences.js';
@@ -16,6 +17,7 @@ export interface TrainingContext {
   readonly cluster: Cluster;
   readonly faults: readonly Fault[];
   readonly noise: Noise;
+  readonly transferPace: TransferPace;
   readonly events: Events;
   readonly sequences: Sequences;
   readonly rows: HostBatches;

@@ -46,6 +46,7 @@ export class Training {
     const last = Math.max(...free);
     free.fill(last + EVENTS.restartNs);
     this.#context.sinceStart = 0;
+    this.#context.transferPace.startRun(run);
     rows.startRun(run);
   }
 

@@ -41,8 +41,9 @@ test('the shortest duration of a collective is its transfer, whatever the waits'
   const rows = simulatedRows({ scenario: 'straggler', ranks: 8, steps: 60, seed: 4, strength: 1, rank: 5, onset: 0 });
   const expected = TRAINING.reduceScatterNs + TRAINING.allGatherNs;
   const shortest = collectives(rows).map((group) => Math.min(...group.map((row) => row.dur)) / expected);
-  assert.ok(Math.abs(median(shortest) - 1) < 0.01);
-  for (const ratio of shortest) assert.ok(Math.abs(ratio - 1) < 6 * NOISE.transfer);
+  const usual = median(shortest);
+  assert.ok(Math.abs(usual - 1) < 4 * NOISE.transferRun);
+  for (const ratio of shortest) assert.ok(Math.abs(ratio / usual - 1) < 6 * NOISE.transfer);
 });
 
 test('clocks of two hosts differ by a constant: their ends of one collective always do by as much', () => {
