@@ -45,10 +45,20 @@ export async function ask<T>(url: string, method: 'GET' | 'POST' | 'DELETE', pat
       { cause },
     );
   });
-  if (response.ok) return (await response.json()) as T;
-  const { title, detail, errors } = (await response.json().catch(() => ({}))) as Problem;
-  const places = errors?.map(({ pointer, message }) => `${optionOf(pointer)}: ${message}`).join('; ');
-  throw new PicketError('bad_input', places ?? detail ?? title ?? `HTTP ${response.status}`);
+  const answer: unknown = await response.json().catch(() => undefined);
+  if (answer === undefined)
+    throw new PicketError('bad_input', `what answers at ${target.origin} is no detector (HTTP ${response.status})`, {
+      field: '--url',
+      remedy: 'give the address of one',
+    });
+  if (response.ok) return answer as T;
+  throw new PicketError('bad_input', textOf(answer as Problem) ?? `HTTP ${response.status}`);
+}
+
+function textOf({ title, detail, errors }: Problem): string | undefined {
+  const full = (message: string): string => (detail?.startsWith(message) ? detail : message);
+  const places = errors?.map(({ pointer, message }) => `${optionOf(pointer)}: ${full(message)}`);
+  return places?.join('; ') ?? detail ?? title;
 }
 
 /** A list that comes in pages, whole; what else a page says is what the last one said. */

@@ -110,6 +110,7 @@ async function open(
   const server = buildServer({
     ...{ incidents: store, outbox: store.outbox, silences, now, onRedrive: onNotifications },
     staleAfterMs: config.stale_seconds * 1000,
+    receivers: receivers.map(({ name }) => name),
     ruleLabels: () => rules.manager.current.labelNames(),
     probes: [...probesOf(store, late), rules.probe],
     registry: metrics.registry,

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
@@ -112,6 +115,10 @@ test('what the detector objects to is told, and one that is not there too', asyn
   const { app } = setUpServer(t);
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   const nobody = `http://127.0.0.1:${await freePort()}`;
+  const other = createServer((_request, response) => response.end('<html>')).listen(0, '127.0.0.1');
+  t.after(() => other.close());
+  await once(other, 'listening');
+  const elsewhere = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
   const cases: [string, string, RegExp][] = [
     ['silences add --match job=* --for 2h --reason x', url, /^picket: --match: silences everything/],
     ['silences add --match job --for 2h --reason x', url, /--match": "job" is not label=glob/],
@@ -137,7 +144,13 @@ test('what the detector objects to is told, and one that is not there too', asyn
       /^picket: --kind: Invalid option.*; --severity: Invalid option/,
     ],
     ['incidents list --job nobody', url, /no data of job "nobody" has ever come/],
-    ['incidents list', nobody, /no detector answers at .*--url|no detector answers/],
+    ['incidents list', nobody, /no detector answers at/],
+    ['incidents list', elsewhere, /field "--url": what answers at http.* is no detector \(HTTP 200\)/],
+    [
+      'notifications redrive --receiver chat',
+      url,
+      /^picket: --receiver: there is no receiver "chat"; configured are ops, pager/,
+    ],
     ['notifications redrive', url, /give either ids, or --receiver or --all/],
     ['notifications list --state lost', url, /--state: /],
     ['silences list', nobody, /no detector answers at http:\/\/127\.0\.0\.1:\d+ \(ECONNREFUSED\).*give the address/],

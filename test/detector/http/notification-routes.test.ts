@@ -28,11 +28,42 @@ test('what was given up is listed by pages, and told after all when asked for', 
   const redrive = (url: string) => app.inject({ method: 'POST', url });
   assert.deepEqual((await redrive('/v1/notifications/n-b/redrive')).json(), { redriven: 1 });
   assert.equal(problemIn(await redrive('/v1/notifications/n-b/redrive')).status, 404);
-  assert.deepEqual((await redrive('/v1/notifications/redrive?receiver=other')).json(), { redriven: 0 });
+  assert.deepEqual((await redrive('/v1/notifications/redrive?receiver=pager')).json(), { redriven: 0 });
   assert.equal(woken, 1);
   assert.deepEqual((await redrive('/v1/notifications/redrive')).json(), { redriven: 2 });
   assert.deepEqual((await app.inject('/v1/notifications?state=dead')).json(), { items: [], next_cursor: null });
   for (const url of ['/v1/notifications?state=lost', '/v1/notifications?cursor=x', '/v1/notifications?limit=0'])
     assert.equal(problemIn(await app.inject(url)).status, 400, url);
   assert.equal(problemIn(await app.inject('/v1/notifications/redrive')).status, 405);
+});
+
+test('a receiver that there is none of is not found, and those that there are are named', async (t) => {
+  const { app, store } = setUpServer(t);
+  const detailOf = async (method: 'GET' | 'POST', url: string) =>
+    problemIn(await app.inject({ method, url: `/v1/notifications${url}` }));
+  for (const [method, url] of [
+    ['GET', '?state=dead&receiver='],
+    ['POST', '/redrive?receiver='],
+  ] as const) {
+    const { status, detail, errors } = await detailOf(method, `${url}opps`);
+    assert.equal(status, 404);
+    assert.equal(detail, 'there is no receiver "opps"; did you mean "ops"? configured are ops, pager');
+    assert.deepEqual(errors, [{ pointer: '/receiver', message: 'there is no receiver "opps"' }]);
+    assert.match(String((await detailOf(method, `${url}chat`)).detail), /"chat"; configured are ops, pager$/);
+  }
+  assert.deepEqual((await app.inject('/v1/notifications?receiver=pager')).json().items, []);
+
+  const gone = newIncident('a');
+  commitTo(store, { incidents: [gone], notifications: [newNotification('n-a', gone, 'opened', 'gone')] });
+  const messages = [{ id: 'n-a', changes: [1], also: [], truncated: 0 }];
+  store.groups.flush(
+    'gone',
+    new Map([['{}:{incident_id="a"}', { messages, held: [], superseded: [], dueMs: undefined }]]),
+  );
+  const { items } = (await app.inject('/v1/notifications?receiver=gone')).json();
+  assert.deepEqual(
+    items.map(({ id }: { id: string }) => id),
+    ['n-a'],
+    'what one has left that is configured no more',
+  );
 });

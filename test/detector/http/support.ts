@@ -17,6 +17,7 @@ export function setUpServer(
   const silences = new Silences({ store: store.silences, now: () => nowMs, onChange: () => undefined });
   const app = buildServer({
     ...{ incidents: store, outbox: store.outbox, silences, onRedrive: () => undefined, probes: [], registry },
+    receivers: ['ops', 'pager'],
     ruleLabels: () => new Set(['team']),
     ...{ now: () => nowMs, staleAfterMs: 60_000 },
     ...facts,
