@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { link, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { PicketError } from '../../protocol/errors.js';
 import type { Bus, Consumer, Producer, TopicPartition, TopicSpec } from '../bus.js';
+import { makeFolder } from '../folder.js';
 import type { BusLog } from '../log.js';
 import { EmbeddedConsumer } from './consumer.js';
 import type { WriterOptions } from './partition-writer.js';
@@ -57,10 +58,11 @@ export class EmbeddedBus implements Bus {
         remedy: 'give at least segmentBytes',
       });
     try {
-      mkdirSync(join(dir, 'topics'), { recursive: true });
+      makeFolder(join(dir, 'topics'));
     } catch (error) {
       throw new PicketError('bus_unavailable', `the log's folder cannot be made: ${(error as Error).message}`, {
         file: dir,
+        remedy: 'give one on a local disk that this user may write',
       });
     }
     return new EmbeddedBus(

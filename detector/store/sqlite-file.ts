@@ -1,6 +1,7 @@
-import { mkdirSync, realpathSync } from 'node:fs';
+import { realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import Database from 'better-sqlite3';
+import { makeFolder } from '../../bus/folder.js';
 import { PicketError } from '../../protocol/errors.js';
 import { migrate } from './migrations.js';
 
@@ -44,7 +45,7 @@ export function openSqliteFile(options: SqliteFileOptions): SqliteFile {
  */
 function lockedPath(options: SqliteFileOptions): { path: string; lock: Database.Database } {
   const folder = dirname(resolve(options.path));
-  mkdirSync(folder, { recursive: true });
+  makeFolder(folder);
   const path = realPath(join(realpathSync(folder), basename(options.path)));
   const lock = new Database(`${path}.lock`, { timeout: options.busyTimeoutMs ?? 5000 });
   try {

@@ -22,7 +22,7 @@ test('a folder that cannot be made is named', async (t) => {
   writeFileSync(file, '');
   await assert.rejects(openBus({ kind: 'embedded', dir: file }), {
     code: 'bus_unavailable',
-    message: /file: .*folder/,
+    message: /file: .*folder.*; give one on a local disk/,
   });
 });
 

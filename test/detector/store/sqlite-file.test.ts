@@ -59,4 +59,6 @@ test('a folder that cannot be is named, with what to do', (t) => {
   const file = join(temporaryFolder(t), 'file');
   writeFileSync(file, '');
   assert.throws(() => open(join(file, 'picket.db')), failsWith('store_unavailable', /picket\.db.*may write there/));
+  if (process.platform === 'linux')
+    assert.throws(() => open('/proc/x/picket.db'), failsWith('store_unavailable', /ENOENT.*may write there/));
 });
