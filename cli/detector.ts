@@ -33,7 +33,6 @@ export function detectorCommand(): Command {
         throw atYamlField(error, text, file);
       });
       running = detector;
-      log.info({ url: detector.url }, 'detector ready');
       const signal = await new Promise<string>((resolve) => {
         for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => resolve(name));
       });

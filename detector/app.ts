@@ -19,6 +19,7 @@ import { unknownInRoutes } from './notify/label-names.js';
 import { type RouteConfig, routesOf } from './notify/route.js';
 import { Sender } from './notify/sender.js';
 import { Silences } from './notify/silences.js';
+import { readinessLog } from './readiness.js';
 import type { RuleManager } from './rules/manager.js';
 import { openRules } from './rules/open.js';
 import { openSqliteStore } from './store/sqlite-store.js';
@@ -69,7 +70,7 @@ export async function startDetector(deps: DetectorDeps): Promise<RunningDetector
 
 async function open(
   { config, baseline, secrets, log, failPoints, onFatal }: DetectorDeps,
-  onClose: (name: string, closer: () => unknown) => void,
+  onClose: OnClose,
 ): Promise<Omit<RunningDetector, 'close'>> {
   const { now } = systemClock;
   const receivers = config.receivers.map((receiver) => resolveReceiver(receiver, secrets));
@@ -77,29 +78,14 @@ async function open(
   const metrics = createMetrics();
   for (const { name } of receivers) metrics.addReceiver(name);
 
-  const { path, synchronous } = config.store;
-  const store = openSqliteStore({ path, synchronous, now });
-  onClose('store', () => store.close());
-
-  const bus = await openBus(busOptionsOf(config.bus, (level, message) => log[level]({ part: 'bus' }, message)));
-  onClose('bus', () => bus.close());
-  await createTopics(bus, config.partitions);
-  const producer = await bus.producer();
-  onClose('producer', () => producer.close());
-
+  const { store, bus, producer } = await openOutside(config, log, onClose);
   const late: { consumer?: Consumer; sender?: Sender; partitions?: Partitions } = {};
   const publisher = new IncidentPublisher(store.feed, producer, log);
   onClose('publisher', () => publisher.wake());
   const onNotifications = (): void => late.sender?.wake();
-  const silences = new Silences({
-    ...{ store: store.silences, now },
-    onChange: () => {
-      store.groups.reconsider();
-      late.sender?.wake();
-    },
-  });
+  const silences = new Silences({ store: store.silences, now, onChange: () => reconsider(store, onNotifications) });
   const rules = openRules({
-    ...{ config: config.rules, storePath: path, env: secrets.env, registry: metrics.registry },
+    ...{ config: config.rules, storePath: config.store.path, env: secrets.env, registry: metrics.registry },
     ...{ store, routes, now, log, onNotifications },
     onChange: () => {
       late.partitions?.revise();
@@ -107,12 +93,13 @@ async function open(
     },
   });
   onClose('rules', () => rules.manager.close());
+  const probes = [...probesOf(store, late), rules.probe];
   const server = buildServer({
     ...{ incidents: store, outbox: store.outbox, silences, now, onRedrive: onNotifications },
     staleAfterMs: config.stale_seconds * 1000,
     receivers: receivers.map(({ name }) => name),
     ruleLabels: () => rules.manager.current.labelNames(),
-    probes: [...probesOf(store, late), rules.probe],
+    probes,
     registry: metrics.registry,
     log,
   });
@@ -122,14 +109,10 @@ async function open(
   const url = urlOf(server);
 
   const sender = new Sender({
-    ...{ groups: store.groups, outbox: store.outbox, receivers, routes, silences },
-    clock: systemClock,
-    random: Math.random,
+    ...{ groups: store.groups, outbox: store.outbox, receivers, routes, silences, log, failPoints },
+    ...{ clock: systemClock, random: Math.random },
     externalUrl: (config.http.external_url ?? url).replace(/\/+$/, ''),
-    log,
-    onAttempt: metrics.notificationAttempt,
-    onCircuit: metrics.receiverCircuit,
-    failPoints,
+    ...{ onAttempt: metrics.notificationAttempt, onCircuit: metrics.receiverCircuit },
   });
   late.sender = sender;
   sender.start();
@@ -152,9 +135,44 @@ async function open(
   onClose('consumer', () => consumer.close());
   await consumer.start(partitions);
 
-  const ticker = startTicker({ config, store, silences, metrics, partitions, consumer, publisher, onFatal, log });
+  const tellReady = readinessLog(probes, log, url);
+  tellReady();
+  const ticker = startTicker({
+    config,
+    store,
+    silences,
+    metrics,
+    partitions,
+    consumer,
+    publisher,
+    tellReady,
+    onFatal,
+    log,
+  });
   onClose('ticker', () => clearInterval(ticker));
   return { url, store, reloadRules: () => void rules.manager.reload() };
+}
+
+type OnClose = (name: string, closer: () => unknown) => void;
+
+/** Store and bus: all that outlives a detector. */
+async function openOutside(config: DetectorConfig, log: Logger, onClose: OnClose) {
+  const { path, synchronous } = config.store;
+  const store = openSqliteStore({ path, synchronous, now: systemClock.now });
+  onClose('store', () => store.close());
+
+  const bus = await openBus(busOptionsOf(config.bus, (level, message) => log[level]({ part: 'bus' }, message)));
+  onClose('bus', () => bus.close());
+  await createTopics(bus, config.partitions);
+  const producer = await bus.producer();
+  onClose('producer', () => producer.close());
+  return { store, bus, producer };
+}
+
+/** Which alerts are held back has changed. */
+function reconsider(store: Store, wake: () => void): void {
+  store.groups.reconsider();
+  wake();
 }
 
 /** With rules at hand a slip of the pen in a route keeps a detector from starting; all else is told, for rules to come may add it. */
@@ -173,17 +191,19 @@ interface TickDeps {
   readonly partitions: Partitions;
   readonly consumer: Consumer;
   readonly publisher: IncidentPublisher;
+  readonly tellReady: () => void;
   readonly onFatal: (error: Error) => void;
   readonly log: Logger;
 }
 
 function startTicker(deps: TickDeps): NodeJS.Timeout {
-  const { config, store, partitions, publisher, log } = deps;
+  const { config, store, partitions, publisher, tellReady, log } = deps;
   let ticks = 0;
   return setInterval(() => {
     tick(deps);
     partitions.commitDue().catch((error) => log.error({ error }, 'what waits could not be committed'));
     void publisher.wake();
+    tellReady();
     if (ticks++ % PRUNE_EVERY_TICKS === 0) store.prune(config.store.retention_days * DAY_MS, PRUNE_ROWS);
   }, TICK_MS);
 }

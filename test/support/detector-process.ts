@@ -60,7 +60,7 @@ export class DetectorProcess {
     return this.#url;
   }
 
-  /** Starts it; resolves once it is ready, or has exited (`false`). */
+  /** Starts it; resolves once it is, ready or not, or has exited (`false`). */
   async start(env: Record<string, string> = {}): Promise<boolean> {
     const child = spawn(process.execPath, [this.program, 'detector', '--config', this.#config], {
       env: { ...process.env, ...env },
@@ -71,7 +71,7 @@ export class DetectorProcess {
     const ready = new Promise<boolean>((done) => {
       lines.on('line', (line) => {
         this.#note(line);
-        const url = /"url":"([^"]+)".*detector ready/.exec(line)?.[1];
+        const url = /"url":"([^"]+)".*detector (ready|started)/.exec(line)?.[1];
         if (!url) return;
         this.#url = url;
         done(true);
