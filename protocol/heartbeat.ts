@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { PicketError } from './errors.js';
+import { Rank } from './job-meta.js';
 
 /*
  * What a collector says of itself every few seconds on `picket.collectors.v1`, as JSON, keyed by host: so that a job that
@@ -7,7 +8,7 @@ import { PicketError } from './errors.js';
  */
 
 const Count = z.int().nonnegative();
-const Ranks = z.array(z.int().nonnegative());
+const Ranks = z.array(Rank);
 
 /** A collector's heartbeat. Counts are totals since it started. Fields that a reader does not know are ignored. */
 export const CollectorHeartbeat = z.object({

@@ -1,7 +1,10 @@
 import * as z from 'zod';
+import { MAX_RANK } from './limits.js';
+
+export const Rank = z.int().nonnegative().max(MAX_RANK, `is above ${MAX_RANK}, the highest rank`);
 
 const RankInfo = z.object({
-  rank: z.int().nonnegative(),
+  rank: Rank,
   /** Where several hosts are read from one file; otherwise the message's host. */
   host: z.string().optional(),
   gpu: z.string().optional(),
@@ -28,7 +31,7 @@ export const JobMeta = z.object({
   device: z.string().optional(),
   config_hash: z.string().optional(),
   /** Communicators: name -> global ranks. */
-  groups: z.record(z.string(), z.array(z.int().nonnegative())),
+  groups: z.record(z.string(), z.array(Rank)),
   ranks: z.array(RankInfo),
   /** Batch slots of the engine, for its occupancy. */
   slots: z.int().optional(),

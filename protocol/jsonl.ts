@@ -1,7 +1,8 @@
 import * as z from 'zod';
 import { COLUMN_NAMES, type ColumnName, type ColumnType, columnSpec } from './columns.js';
 import { PicketError } from './errors.js';
-import type { JobMeta, RankInfo } from './job-meta.js';
+import { type JobMeta, Rank, type RankInfo } from './job-meta.js';
+import { MAX_RANK } from './limits.js';
 import { cleanName } from './names.js';
 import { type PhaseBatch, type PhaseRow, rowOf } from './phase-batch.js';
 import type { RowFault } from './phase-checks.js';
@@ -196,15 +197,15 @@ function factName(field: string, value: unknown): string {
   throw new PicketError('bad_input', `${JSON.stringify(value)} is not a name`, { field });
 }
 
-const Groups = z.record(z.string(), z.array(z.int().nonnegative()));
+const Groups = z.record(z.string(), z.array(Rank));
 
 function readGroups(value: unknown): JobMeta['groups'] {
   const parsed = Groups.safeParse(value);
   if (parsed.success)
     return Object.fromEntries(Object.entries(parsed.data).map(([name, ranks]) => [cleanName(name), ranks]));
-  throw new PicketError('bad_input', 'is not an object of rank lists', {
+  throw new PicketError('bad_input', 'is not an object of lists of ranks', {
     field: 'groups',
-    remedy: 'write {"tp0":[0,1]}',
+    remedy: `write {"tp0":[0,1]}, ranks from 0 to ${MAX_RANK}`,
   });
 }
 

@@ -12,6 +12,7 @@ export const ROW_FAULTS = [
   'rank_out_of_range',
   'step_negative',
   'negative_value',
+  'phase_empty',
 ] as const;
 export type RowFault = (typeof ROW_FAULTS)[number];
 
@@ -69,6 +70,7 @@ export function checkRows(batch: PhaseBatch): RowChecks {
   for (let i = 0; i < batch.length; i++) if ((step.words[2 * i + 1] as number) < 0) bad.add(i, 'step_negative');
   for (const name of NOT_BELOW_MINUS_ONE)
     if (!isAbsent(batch.columns[name])) checkNotBelowMinusOne(batch.columns[name], batch.length, bad);
+  checkPhases(batch, bad);
   return bad.keep ? { keep: bad.keep, dropped: bad.dropped } : NOTHING_DROPPED;
 }
 
@@ -88,6 +90,12 @@ function checkTimes(batch: PhaseBatch, bad: BadRows): void {
     if (duration < 0) bad.add(i, 'duration_negative');
     else if (duration > MAX_DURATION_NS) bad.add(i, 'duration_too_long');
   }
+}
+
+function checkPhases({ columns: { phase }, length }: PhaseBatch, bad: BadRows): void {
+  const isEmpty = phase.values.map((name) => name.trim() === '');
+  if (!isEmpty.includes(true)) return;
+  for (let i = 0; i < length; i++) if (isEmpty[phase.indices[i] as number]) bad.add(i, 'phase_empty');
 }
 
 function checkNotBelowMinusOne(column: Int64Column | Int32Array | Float32Array, length: number, bad: BadRows): void {

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { MAX_RANK } from './limits.js';
 import { cleanName } from './names.js';
 
 const Nanoseconds = z
@@ -11,7 +12,7 @@ export const SampleRow = z.strictObject({
   time_ns: Nanoseconds,
   job: z.string().optional(),
   host: z.string().default(''),
-  rank: z.int().min(-1).default(-1),
+  rank: z.int().min(-1).max(MAX_RANK).default(-1),
   gpu: z.string().default(''),
   nic: z.string().default(''),
   link: z.string().default(''),

@@ -25,6 +25,7 @@ const WORDS: Record<string, string> = {
   rank_out_of_range: 'rows with an impossible rank',
   step_negative: 'rows with a negative step',
   negative_value: 'rows with a negative count',
+  phase_empty: 'rows without the name of a phase',
   late: 'rows of steps that had closed',
   other_clock: 'steps of ranks whose phases another clock timed than those of most: not compared with them',
   far_ahead: 'rows of a step so far ahead that nothing confirmed it',

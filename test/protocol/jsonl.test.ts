@@ -153,7 +153,10 @@ test('a kind, a fact or a group that cannot be is named', () => {
     message: /field "stage": "first" is not an integer/,
   });
   assert.throws(() => parsePhaseLine(line({ job: '' })), { message: /field "job": "" is not a name/ });
-  assert.throws(() => parsePhaseLine(line({ groups: { a: ['0'] } })), { message: /field "groups"/ });
+  for (const rank of ['0', -1, 4_000_000_000])
+    assert.throws(() => parsePhaseLine(line({ groups: { a: [rank] } })), {
+      message: /field "groups".*ranks from 0 to 1048575/,
+    });
 });
 
 test('what is not one JSON object is refused', () => {

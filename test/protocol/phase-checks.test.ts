@@ -54,6 +54,12 @@ test('a duration of centuries is dropped, one of forty minutes is kept', () => {
   );
 });
 
+test('rows without the name of a phase are dropped', () => {
+  assert.deepEqual(faultsOf([{ phase: '' }, { phase: 'decode' }, { phase: ' \t' }, { phase: 'my own' }]), {
+    phase_empty: 2,
+  });
+});
+
 test('ranks outside the array bounds and negative steps are dropped', () => {
   assert.deepEqual(faultsOf([{ rank: -1 }, { rank: MAX_RANK + 1 }, { rank: MAX_RANK }, { step: -1n }]), {
     rank_out_of_range: 2,

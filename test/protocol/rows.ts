@@ -23,7 +23,7 @@ export const possibleRow: fc.Arbitrary<PhaseRow> = fc.record(
     step: atLeast(0n),
     layer: int32,
     microbatch: int32,
-    phase: name,
+    phase: name.filter((given) => given.trim() !== ''),
     kind: fc.integer({ min: 0, max: 4 }),
     open: fc.integer({ min: 0, max: 1 }),
     start_ns: fc.bigInt({ min: 1n, max: MAX_START_NS }),
