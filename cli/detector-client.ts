@@ -1,11 +1,23 @@
 import type { Command } from 'commander';
 import { PicketError } from '../protocol/errors.js';
+import { readConfigFile } from './config-file.js';
 
 const DEFAULT_URL = 'http://127.0.0.1:9478';
 
-/** Says which detector a command talks to. */
-export const withUrl = (command: Command): Command =>
-  command.option('--url <url>', 'of the detector; default: $PICKET_URL', process.env.PICKET_URL ?? DEFAULT_URL);
+/** Which detector a command talks to, and what it shows to be allowed to change something. */
+export interface Detector {
+  readonly url: string;
+  readonly tokenFile?: string | undefined;
+}
+
+export const withDetector = (command: Command): Command =>
+  command
+    .option('--url <url>', 'of the detector; default: $PICKET_URL', process.env.PICKET_URL ?? DEFAULT_URL)
+    .option(
+      '--token-file <file>',
+      'holds the token that changes need; default: $PICKET_TOKEN_FILE',
+      process.env.PICKET_TOKEN_FILE,
+    );
 
 interface Problem {
   readonly title?: string;
@@ -29,15 +41,20 @@ function optionOf(pointer: string): string {
  * Asks a detector; gives the parsed answer. Throws PicketError with what it objects to, by the options that were given, or
  * where it cannot be reached.
  */
-export async function ask<T>(url: string, method: 'GET' | 'POST' | 'DELETE', path: string, body?: object): Promise<T> {
+export async function ask<T>(
+  { url, tokenFile }: Detector,
+  method: 'GET' | 'POST' | 'DELETE',
+  path: string,
+  body?: object,
+): Promise<T> {
   if (!URL.canParse(path, url))
     throw new PicketError('bad_input', `"${url}" is no URL`, {
       field: '--url',
       remedy: `write one such as ${DEFAULT_URL}`,
     });
   const target = new URL(path, url);
-  const json = body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
-  const response = await fetch(target, { method, ...json }).catch((cause) => {
+  const headers = { ...authorization(tokenFile), ...(body && { 'content-type': 'application/json' }) };
+  const response = await fetch(target, { method, headers, body: body ? JSON.stringify(body) : null }).catch((cause) => {
     throw new PicketError(
       'bad_input',
       `no detector answers at ${target.origin} (${cause.cause?.code ?? cause.cause?.message ?? cause.message})`,
@@ -52,7 +69,19 @@ export async function ask<T>(url: string, method: 'GET' | 'POST' | 'DELETE', pat
       remedy: 'give the address of one',
     });
   if (response.ok) return answer as T;
-  throw new PicketError('bad_input', textOf(answer as Problem) ?? `HTTP ${response.status}`);
+  const remedy =
+    response.status === 401 ? 'name the file that holds it with --token-file or $PICKET_TOKEN_FILE' : undefined;
+  throw new PicketError('bad_input', textOf(answer as Problem) ?? `HTTP ${response.status}`, { remedy });
+}
+
+function authorization(file: string | undefined): Readonly<Record<string, string>> {
+  if (file === undefined) return {};
+  const [token] = readConfigFile(file, '--token-file').trim().split(/\s+/);
+  if (token && /^[\x21-\x7e]+$/.test(token)) return { authorization: `Bearer ${token}` };
+  throw new PicketError('bad_config', 'holds no token', {
+    file,
+    remedy: 'write it there as one word of ASCII characters',
+  });
 }
 
 function textOf({ title, detail, errors }: Problem): string | undefined {
@@ -63,14 +92,14 @@ function textOf({ title, detail, errors }: Problem): string | undefined {
 
 /** A list that comes in pages, whole; what else a page says is what the last one said. */
 export async function askAll<P extends { items: unknown[] }>(
-  url: string,
+  detector: Detector,
   path: string,
   query: URLSearchParams,
 ): Promise<P> {
   query.set('limit', '200');
   const items: unknown[] = [];
   for (;;) {
-    const page = await ask<P & { next_cursor: string | null }>(url, 'GET', `${path}?${query}`);
+    const page = await ask<P & { next_cursor: string | null }>(detector, 'GET', `${path}?${query}`);
     items.push(...page.items);
     if (page.next_cursor === null) return { ...page, items };
     query.set('cursor', page.next_cursor);

@@ -1,24 +1,22 @@
 import { userInfo } from 'node:os';
 import { Command } from 'commander';
 import type { IncidentList, ShownIncident } from '../detector/http/incident-routes.js';
-import { ask, askAll, queryOf, table, withUrl } from './detector-client.js';
+import { ask, askAll, type Detector, queryOf, table, withDetector } from './detector-client.js';
 import { renderIncident } from './render.js';
 
-interface ListOptions {
-  readonly url: string;
+interface ListOptions extends Detector {
   readonly json?: boolean;
   readonly status: readonly string[];
 }
 
-interface AckOptions {
-  readonly url: string;
+interface AckOptions extends Detector {
   readonly author: string;
   readonly note?: string;
 }
 
 export function incidentsCommand(): Command {
   const command = new Command('incidents').exitOverride().description('Incidents of a running detector.');
-  withUrl(command.command('list'))
+  withDetector(command.command('list'))
     .description('Incidents, the newest first; a filter with several values takes any of them.')
     .option('--status <status...>', 'open, acknowledged, resolved', ['open', 'acknowledged'])
     .option('--kind <kind...>', 'such as straggler')
@@ -31,27 +29,27 @@ export function incidentsCommand(): Command {
     .option('--silenced', 'only those that a silence holds back')
     .option('--no-silenced', 'only the others')
     .option('--json', 'a JSON array, as the API shows them')
-    .action(async ({ url, json, ...filter }: ListOptions) => {
-      const { items, stale } = await askAll<IncidentList>(url, '/v1/incidents', queryOf(filter));
+    .action(async ({ url, tokenFile, json, ...filter }: ListOptions) => {
+      const { items, stale } = await askAll<IncidentList>({ url, tokenFile }, '/v1/incidents', queryOf(filter));
       if (stale)
         console.error('picket: a job that is asked for sends nothing any more: that it has no incident means little');
       if (json) return console.log(JSON.stringify(items, null, 2));
       console.log(table([['ID', 'SEVERITY', 'STATUS', 'KIND', 'JOB', 'STARTED', 'SUMMARY'], ...items.map(rowOf)]));
     });
-  withUrl(command.command('show <id>'))
+  withDetector(command.command('show <id>'))
     .description('One incident with its evidence and its history.')
     .option('--json', 'as the API shows it')
-    .action(async (id: string, { url, json }: { url: string; json?: boolean }) => {
-      const incident = await ask<ShownIncident>(url, 'GET', pathOf(id));
+    .action(async (id: string, { json, ...detector }: Detector & { json?: boolean }) => {
+      const incident = await ask<ShownIncident>(detector, 'GET', pathOf(id));
       console.log(json ? JSON.stringify(incident, null, 2) : detailsOf(incident));
     });
-  withUrl(command.command('ack <id...>'))
+  withDetector(command.command('ack <id...>'))
     .description('Notes that somebody takes care of incidents.')
     .option('--author <name>', 'who', userInfo().username)
     .option('--note <text>', 'what is being done')
-    .action(async (ids: string[], { url, author, note }: AckOptions) => {
+    .action(async (ids: string[], { author, note, ...detector }: AckOptions) => {
       for (const id of ids) {
-        const { status } = await ask<ShownIncident>(url, 'POST', `${pathOf(id)}/ack`, { author, note });
+        const { status } = await ask<ShownIncident>(detector, 'POST', `${pathOf(id)}/ack`, { author, note });
         console.log(`${id} ${status}`);
       }
     });

@@ -1,7 +1,7 @@
 import { userInfo } from 'node:os';
 import { Command } from 'commander';
 import { PicketError } from '../protocol/errors.js';
-import { ask, queryOf, table, withUrl } from './detector-client.js';
+import { ask, type Detector, queryOf, table, withDetector } from './detector-client.js';
 
 interface Silence {
   readonly id: string;
@@ -13,8 +13,7 @@ interface Silence {
   readonly reason: string;
 }
 
-interface AddOptions {
-  readonly url: string;
+interface AddOptions extends Detector {
   readonly match: readonly string[];
   readonly for?: string;
   readonly until?: string;
@@ -27,17 +26,17 @@ export function silencesCommand(): Command {
   const command = new Command('silences')
     .exitOverride()
     .description('Keeps a running detector from telling of some incidents for a time.');
-  withUrl(command.command('list'))
+  withDetector(command.command('list'))
     .description('Silences that are kept, the newest first.')
     .option('--status <status...>', 'pending, active or expired')
-    .action(async ({ url, status }: { url: string; status?: string[] }) => {
-      const { items } = await ask<{ items: Silence[] }>(url, 'GET', `/v1/silences?${queryOf({ status })}`);
+    .action(async ({ status, ...detector }: Detector & { status?: string[] }) => {
+      const { items } = await ask<{ items: Silence[] }>(detector, 'GET', `/v1/silences?${queryOf({ status })}`);
       const rows = items.map(({ id, status, ends_at, author, match, reason }) => [
         ...[id, status, ends_at, author, matchText(match), reason],
       ]);
       console.log(table([['ID', 'STATUS', 'ENDS', 'AUTHOR', 'MATCH', 'REASON'], ...rows]));
     });
-  withUrl(command.command('add'))
+  withDetector(command.command('add'))
     .description('Adds one and prints its id.')
     .requiredOption('--match <label=glob...>', 'which incidents; a label given twice: either glob')
     .option('--for <duration>', 'how long, such as 2h')
@@ -46,11 +45,11 @@ export function silencesCommand(): Command {
     .option('--author <name>', 'who asks for it', userInfo().username)
     .requiredOption('--reason <text>', 'why')
     .action(async (options: AddOptions) => {
-      const { url, author, reason } = options;
+      const { author, reason } = options;
       if ((options.for === undefined) === (options.until === undefined))
         throw new PicketError('bad_input', 'give either --for or --until', { remedy: 'such as --for 2h' });
       const times = { starts_at: options.from, ends_at: options.until, duration: options.for };
-      const { id } = await ask<Silence>(url, 'POST', '/v1/silences', {
+      const { id } = await ask<Silence>(options, 'POST', '/v1/silences', {
         match: matchOf(options.match),
         ...times,
         author,
@@ -58,10 +57,10 @@ export function silencesCommand(): Command {
       });
       console.log(id);
     });
-  withUrl(command.command('expire <id...>'))
+  withDetector(command.command('expire <id...>'))
     .description('Ends silences now.')
-    .action(async (ids: string[], { url }: { url: string }) => {
-      for (const id of ids) await ask<Silence>(url, 'DELETE', `/v1/silences/${encodeURIComponent(id)}`);
+    .action(async (ids: string[], detector: Detector) => {
+      for (const id of ids) await ask<Silence>(detector, 'DELETE', `/v1/silences/${encodeURIComponent(id)}`);
     });
   return command;
 }

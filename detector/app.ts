@@ -14,7 +14,7 @@ import type { WorkerDeps } from './ingest/partition-worker.js';
 import { Partitions } from './ingest/partitions.js';
 import { createMetrics, type DetectorMetrics } from './metrics.js';
 import { systemClock } from './notify/clock.js';
-import { resolveReceiver, type SecretSources } from './notify/config.js';
+import { readSecret, resolveReceiver, type SecretSources } from './notify/config.js';
 import { unknownInRoutes } from './notify/label-names.js';
 import { type RouteConfig, routesOf } from './notify/route.js';
 import { Sender } from './notify/sender.js';
@@ -97,6 +97,7 @@ async function open(
   const server = buildServer({
     ...{ incidents: store, outbox: store.outbox, silences, now, onRedrive: onNotifications },
     staleAfterMs: config.stale_seconds * 1000,
+    apiTokens: apiTokensOf(config, secrets),
     receivers: receivers.map(({ name }) => name),
     ruleLabels: () => rules.manager.current.labelNames(),
     probes,
@@ -167,6 +168,14 @@ async function openOutside(config: DetectorConfig, log: Logger, onClose: OnClose
   const producer = await bus.producer();
   onClose('producer', () => producer.close());
   return { store, bus, producer };
+}
+
+/** Reads them once, so that a detector does not start without. */
+function apiTokensOf({ http: { api_token_file: file } }: DetectorConfig, secrets: SecretSources) {
+  if (file === undefined) return undefined;
+  const tokens = (): string[] => readSecret({ file }, 'http.api_token_file', secrets).split(/\s+/);
+  tokens();
+  return tokens;
 }
 
 /** Which alerts are held back has changed. */

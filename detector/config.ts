@@ -16,6 +16,8 @@ export const DetectorConfig = z
         port: z.int().min(0).max(65_535).default(9478),
         /** Where people reach it; links in notifications begin with it. */
         external_url: z.url({ protocol: /^https?$/ }).optional(),
+        /** Holds the token that writes need; several with white space between while one replaces another. Absent: none. */
+        api_token_file: z.string().min(1).optional(),
       })
       .prefault({}),
     bus: BusConfig,

@@ -7,6 +7,7 @@ import fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
+import { requireToken } from './authentication.js';
 import { type HealthRoutesDeps, healthRoutes } from './health-routes.js';
 import { type IncidentRoutesDeps, incidentRoutes } from './incident-routes.js';
 import { type NotificationRoutesDeps, notificationRoutes } from './notification-routes.js';
@@ -15,6 +16,8 @@ import { type SilenceRoutesDeps, silenceRoutes } from './silence-routes.js';
 
 export interface ServerDeps extends IncidentRoutesDeps, SilenceRoutesDeps, NotificationRoutesDeps, HealthRoutesDeps {
   readonly log?: FastifyBaseLogger;
+  /** What a write must bring one of; absent: whoever reaches the port may write. */
+  readonly apiTokens?: (() => readonly string[]) | undefined;
 }
 
 /** The detector's HTTP interface, not yet listening. Every error is an RFC 9457 problem. */
@@ -27,6 +30,7 @@ export function buildServer(deps: ServerDeps): FastifyInstance {
   });
   app.setErrorHandler(sendError);
   app.setNotFoundHandler((request, reply) => sendProblem(request, reply, plainProblem(404)));
+  if (deps.apiTokens) requireToken(app, deps.apiTokens);
   incidentRoutes(app, deps);
   silenceRoutes(app, deps);
   notificationRoutes(app, deps);

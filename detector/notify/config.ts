@@ -194,7 +194,8 @@ function checkedUrl(text: string, field: string): string {
   });
 }
 
-function readSecret(source: SecretSource, field: string, sources: SecretSources): string {
+/** Throws `bad_config` naming the field where there is none. */
+export function readSecret(source: SecretSource, field: string, sources: SecretSources): string {
   const missing = (problem: string, file?: string, cause?: unknown) =>
     new PicketError('bad_config', problem, { file, field, remedy: 'give the secret there' }, { cause });
   if ('env' in source) {

@@ -16,7 +16,8 @@ export function ruleRoutes(app: FastifyInstance, rules: Pick<RuleManager, 'reloa
       payload.resume();
       done(null);
     });
-    scope.post('/-/reload', async (request, reply) => {
+    // Those who call it, git-sync among them, cannot always bring a token.
+    scope.post('/-/reload', { config: { open: true } }, async (request, reply) => {
       const outcome = await Promise.race([rules.reload(), later()]);
       if (outcome.state !== 'failed') return outcome;
       const { message, problems } = outcome.failure;

@@ -34,7 +34,7 @@ async function sh(t: TestContext, command: string, url: string): Promise<{ statu
 }
 
 test('docs/alerts.md: the configuration is right, and shows every field and its default', () => {
-  const [example = ''] = blocks('yaml');
+  const [example = '', secured = ''] = blocks('yaml');
   const { bus, store } = { bus: { kind: 'embedded', dir: 'log' }, store: { path: 'db' } };
   const config = parseDetectorConfig(JSON.stringify({ bus, store, ...parse(example) }), 'docs/alerts.md');
   assert.deepEqual(
@@ -45,6 +45,8 @@ test('docs/alerts.md: the configuration is right, and shows every field and its 
     config.routes.map(({ receiver }) => receiver),
     ['alertmanager', 'pager', 'chat'],
   );
+  const { http } = parseDetectorConfig(JSON.stringify({ bus, store, ...parse(secured) }), 'docs/alerts.md');
+  assert.equal(http.api_token_file, '/etc/picket/api-token');
   const shown = [...config.receivers, ...config.routes].flatMap((each) => Object.keys(each));
   const documented = [...GUIDE.matchAll(/^\| (`.*?) \|/gm)].flatMap(
     ([, names]) => (names as string).match(/\w+/g) ?? [],
@@ -160,4 +162,33 @@ test('what the detector objects to is told, and one that is not there too', asyn
     assert.equal(status, 2, `${command}: ${out}`);
     assert.match(out, message);
   }
+});
+
+test('docs/alerts.md: with a token the commands bring it, from a file that an option or the environment names', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'api-token');
+  const { app, store } = setUpServer(t, { apiTokens: () => readFileSync(file, 'utf8').split(/\s+/) });
+  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  const [, , , secured = ''] = blocks('sh');
+  const done = await sh(t, `cd ${folder}\n${secured}`, url);
+  assert.equal(done.status, 0, done.out);
+  assert.match(readFileSync(file, 'utf8'), /^[0-9a-f]{64}\n$/);
+  const [{ id = '' } = {}] = store.silences.list(5);
+  const cases: [string, number, RegExp][] = [
+    [`silences expire ${id}`, 2, /needs a token.*name the file that holds it with --token-file or \$PICKET_TOKEN_FILE/],
+    [`silences expire ${id} --token-file ${PROGRAM}`, 2, /the token is not the right one|holds no token/],
+    [
+      `silences expire ${id} --token-file ${folder}/none`,
+      2,
+      /none: cannot be read \(ENOENT\); give an existing file to --token-file/,
+    ],
+    ['silences list', 0, /active/],
+  ];
+  for (const [command, status, message] of cases) {
+    const { out, ...ended } = await sh(t, `npx picket ${command}`, url);
+    assert.equal(ended.status, status, out);
+    assert.match(out, message);
+  }
+  const expired = await sh(t, `PICKET_TOKEN_FILE=${file} npx picket silences expire ${id}`, url);
+  assert.deepEqual(expired, { status: 0, out: '' });
 });
