@@ -17,6 +17,8 @@ import { busFactor, type CollectiveShape } from './transfers.js';
 export interface ExpectedTransfer extends Band {
   /** GB/s, slowest to fastest. */
   readonly busbw: Band | undefined;
+  /** Standard deviation, of the logarithm, of what healthy runs and communicators usually take. */
+  readonly spread: number;
 }
 
 /** What healthy runs took, learnt before: synchronous, pure and the same on every machine. */
@@ -82,8 +84,10 @@ export class Population {
     const band = bandOf(expected.calibration, expected.predicted);
     const factor = busFactor(shape.op, shape.ranks);
     const busbw = (ns: number): number => ((factor as number) * shape.bytes) / ns;
+    const { run_spread, rank_spread } = expected.calibration;
     return {
       ...band,
+      spread: Math.hypot(run_spread, rank_spread),
       busbw: factor === undefined ? undefined : { q05: busbw(band.q95), q50: busbw(band.q50), q95: busbw(band.q05) },
     };
   }

@@ -69,12 +69,24 @@ const SLOW_RANK = 'slow=';
 const ranksOfSlowHost = (findings: readonly Finding[]): Set<number> =>
   new Set(findings.filter(({ key }) => key.startsWith('host=')).flatMap(({ subject }) => subject.ranks));
 
+/** Of what two detectors say of one subject what began first: its own past and the fleet may both tell of a link. */
+function single(findings: readonly Finding[]): Finding[] {
+  const first = new Map<string, Finding>();
+  for (const finding of findings) {
+    const name = `${finding.kind}|${finding.key}`;
+    const known = first.get(name);
+    if (!known || finding.onsetStep < known.onsetStep) first.set(name, finding);
+  }
+  return [...first.values()];
+}
+
 /**
  * Leaves out what another finding explains: while durations come in another unit nothing can be said of them, and a drift
  * of the whole job is what remains when nothing else is found.
  */
-export function explained(findings: readonly Finding[]): Finding[] {
-  if (findings.length === 0) return [];
+export function explained(all: readonly Finding[]): Finding[] {
+  if (all.length === 0) return [];
+  const findings = single(all);
   const unusable = findings.filter(({ kind }) => kind === 'data_quality');
   if (unusable.length > 0) return unusable;
   const late = findings.some(({ kind, cause }) => kind === 'straggler' && cause === 'host');

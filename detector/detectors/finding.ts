@@ -3,6 +3,7 @@ import type { Population } from '../baseline/baseline.js';
 import type { Counters } from '../counters/counters.js';
 import type { StepView } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
+import type { EarlierTransfers } from '../reference/transfer-past.js';
 import type { DetectorParams } from './params.js';
 
 /** What a detector holds to be wrong now; it is given anew at every step until it is over. */
@@ -30,6 +31,8 @@ export interface JobWindow {
   readonly views: readonly StepView[];
   /** What healthy runs of such a job took, where a baseline knows it. */
   readonly expectations?: Population | undefined;
+  /** What transfers took in the job's attempt before this one, where that was set up alike. */
+  readonly earlier?: EarlierTransfers | undefined;
   /** What the hosts' counters and events say; they come by another way than the steps, some seconds earlier or later. */
   readonly counters?: Counters | undefined;
 }

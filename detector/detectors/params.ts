@@ -38,7 +38,7 @@ export const DEFAULT_PARAMS: DetectorParams = {
   comm_slow: { ratio: 1.11, min_effect: 0.01, persistence: 0.8 },
   rnic_flap: { ratio: 3, min_effect: 0.005, bursts: 3 },
   comm_hang: { steps: 3, min_seconds: 1, first_seconds: 1800 },
-  tp_slow_path: { ratio: 1.25, min_effect: 0.02, persistence: 0.8 },
+  tp_slow_path: { ratio: 1.11, min_effect: 0, persistence: 0.8 },
   prefill_blocking: { ratio: 4, min_effect: 0.2 },
   kv_recompute: { min_effect: 0.05 },
   no_cuda_graph: { min_effect: 0.1, persistence: 0.8 },

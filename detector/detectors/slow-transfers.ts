@@ -6,6 +6,7 @@ import { servingTokens } from '../reference/decode-past.js';
 import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
 import {
   busBandwidth,
+  type EarlierTransfers,
   LARGE_BYTES,
   learnTransfer,
   type TransferPast,
@@ -38,6 +39,14 @@ export interface TransferState {
   past: TransferPast;
   groups: Map<string, GroupState>;
 }
+
+/** What a job's next attempt can expect. */
+export const usualTransfers = ({ past, groups }: TransferState): EarlierTransfers =>
+  new Map(
+    [...past].flatMap(([key, { group, usual, spread }]) =>
+      usual > 0 ? [[key, { group, ranks: groups.get(group)?.slots.length ?? 0, usual, spread }]] : [],
+    ),
+  );
 
 interface GroupState {
   lasting: Spell;

@@ -3,14 +3,18 @@ import type { JobMeta } from '../../protocol/job-meta.js';
 import type { PhaseBatch } from '../../protocol/phase-batch.js';
 import type { RowChecks } from '../../protocol/phase-checks.js';
 import type { Baseline } from '../baseline/baseline.js';
+import { populationKey, populationName } from '../baseline/population-key.js';
 import { corroborate } from '../counters/corroborate.js';
 import { advance, type Counters, newCounters } from '../counters/counters.js';
 import { DETECTORS, explained } from '../detectors/all.js';
 import { hangingCollectives, newestOf, newOpenPhases, noteOpen, type OpenPhases } from '../detectors/comm-hang.js';
 import { countBad, type QualityCounts, qualityFindings } from '../detectors/data-quality.js';
+import { type ExpectedState, slowGroups } from '../detectors/expected-transfers.js';
 import { type Finding, WINDOW_STEPS } from '../detectors/finding.js';
+import { type TransferState, usualTransfers } from '../detectors/slow-transfers.js';
 import { type Holds, newHolds } from '../incidents/holds.js';
 import { follow, type IncidentBook, resolveSilent, revise, type Transition } from '../incidents/incident-book.js';
+import type { EarlierTransfers } from '../reference/transfer-past.js';
 import { type ExpressionState, expressionFindings, newExpressionState } from '../rules/expression-findings.js';
 import type { JobPolicy } from '../rules/job-rules.js';
 import { BUILT_IN_RULES, type RulesInForce } from '../rules/rules-in-force.js';
@@ -27,6 +31,8 @@ export interface JobState {
   base: Int64 | null;
   ends: StepEnds['ends'];
   views: StepView[];
+  /** See JobWindow. */
+  earlier: EarlierTransfers | undefined;
   /** By detector name. */
   detectors: Map<string, unknown>;
   expressions: ExpressionState;
@@ -40,12 +46,14 @@ export interface JobState {
   qualityHolds: Holds;
 }
 
-export const newJobState = (meta: JobMeta): JobState => ({
+/** @param before the job's attempt before this one */
+export const newJobState = (meta: JobMeta, before?: JobState): JobState => ({
   topology: newTopology(meta),
   assembler: newAssemblerState(),
   base: null,
   ends: new Map(),
   views: [],
+  earlier: before && earlierOf(before, meta),
   detectors: new Map(DETECTORS.map(({ name, detector }) => [name, detector.initial()])),
   expressions: newExpressionState(),
   book: new Map(),
@@ -57,6 +65,14 @@ export const newJobState = (meta: JobMeta): JobState => ({
   qualityBook: new Map(),
   qualityHolds: newHolds(),
 });
+
+/** What a job's next attempt can expect, if it is set up alike: of groups that are slow now, what went before. */
+function earlierOf({ topology, detectors, earlier }: JobState, meta: JobMeta): EarlierTransfers | undefined {
+  if (populationName(populationKey(topology.meta)) !== populationName(populationKey(meta))) return undefined;
+  const slow = slowGroups(detectors.get('expected-transfers') as ExpectedState);
+  const known = usualTransfers(detectors.get('slow-transfers') as TransferState);
+  return new Map([...(earlier ?? []), ...[...known].filter(([, { group }]) => !slow.has(group))]);
+}
 
 /** One job and run: rows -> steps -> decomposition -> window -> detectors -> incidents. */
 export class JobPipeline {
@@ -155,7 +171,8 @@ export class JobPipeline {
     if (views.length > WINDOW_STEPS) views.shift();
     const counters = this.#counters;
     advance(counters, view.startNs + BigInt(Math.round(stepTimeOf(view))));
-    const window = { topology, views, expectations: this.#baseline?.population(topology.meta), counters };
+    const expectations = this.#baseline?.population(topology.meta);
+    const window = { topology, views, expectations, earlier: this.state.earlier, counters };
     const found: Finding[] = [];
     for (const { name, detector } of DETECTORS)
       for (const finding of detector.step(detectors.get(name), window, policy.params)) found.push(finding);

@@ -19,7 +19,7 @@ import { BUILT_IN_RULES, type RulesInForce } from '../rules/rules-in-force.js';
 import { JobPipeline, type JobState, newJobState } from './job-pipeline.js';
 
 /** Raised with every change of what a snapshot holds: an older one is not guessed at, its window is learnt anew. */
-const SNAPSHOT_VERSION = 6;
+const SNAPSHOT_VERSION = 7;
 
 interface Snapshot {
   version: number;
@@ -197,8 +197,13 @@ export class PartitionPipeline {
   #jobOf(meta: JobMeta): JobPipeline {
     const name = jobKey(meta);
     let job = this.#jobs.get(name);
-    if (!job) this.#jobs.set(name, (job = this.#pipelineOf(newJobState(meta))));
+    if (!job) this.#jobs.set(name, (job = this.#pipelineOf(newJobState(meta, this.#attemptBefore(meta)))));
     return job;
+  }
+
+  /** The newest attempt of a job. */
+  #attemptBefore({ job }: JobMeta): JobState | undefined {
+    return [...this.#jobs.values()].findLast(({ state }) => state.topology.meta.job === job)?.state;
   }
 
   #pipelineOf(state: JobState): JobPipeline {

@@ -17,6 +17,18 @@ export interface KnownTransfer {
   renewedAt: number;
 }
 
+/** What transfers of an earlier attempt took while nothing was wrong with them, by CommSize.key. Plain data. */
+export type EarlierTransfers = ReadonlyMap<string, EarlierTransfer>;
+
+interface EarlierTransfer {
+  readonly group: string;
+  /** How many shared it. */
+  readonly ranks: number;
+  /** Of one collective, nanoseconds, and by what share its steps vary. */
+  readonly usual: number;
+  readonly spread: number;
+}
+
 /** Messages from here on need bandwidth, smaller ones a quick algorithm: one-shot kernels end at about half of it. */
 export const LARGE_BYTES = 1 << 20;
 

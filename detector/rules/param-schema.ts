@@ -37,7 +37,7 @@ const FIELDS: { readonly [K in keyof DetectorParams]: Readonly<Record<keyof Dete
   },
   tp_slow_path: {
     ratio: ratio('A collective is slow from so many times what the fleet takes on (needs a baseline)'),
-    min_effect: EFFECT,
+    min_effect: ANY_EFFECT,
     persistence: persistence('the last 12 steps'),
   },
   prefill_blocking: {

@@ -84,9 +84,15 @@ describe('what only an expectation from outside of the run can see', { skip: tp2
     assert.ok((incidents[0]?.detected_step ?? 99) <= 12);
   });
 
-  it('nothing, where all is as expected', async () => {
-    for (const scenario of ['healthy', 'healthy_2'])
-      assert.deepEqual((await analyze([tp2.path], { scenario }, undefined, baseline)).incidents, []);
+  for (const { scenario, expected } of SERVING.filter((each) => each.expected))
+    it(`${scenario}: nothing more than without it`, async () => {
+      assert.deepEqual(verdicts(await analyze([tp2.path], { scenario }, undefined, baseline)), expected);
+    });
+
+  it('a congested link is told as one, beside the rank whose memory is hammered', async () => {
+    const { incidents } = await analyze([tp2.path], { scenario: 'nvlink_congestion' }, undefined, baseline);
+    for (const { kind, subject } of incidents)
+      assert.ok(kind === 'nvlink_stall' ? subject.link === '0-1' : subject.ranks.join() === '0', kind);
   });
 });
 
