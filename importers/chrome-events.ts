@@ -1,3 +1,5 @@
+import { servingWorkOf } from './serving-steps.js';
+
 /** An event of the Trace Event Format, as far as it is used. */
 export interface TraceEvent {
   readonly ph?: string;
@@ -12,9 +14,9 @@ export interface TraceEvent {
 
 /**
  * What an event of a duration is. `profiler`: PyTorch's profiler wrote it, but it says nothing of steps or the GPU.
- * `phase`: of a trace of unknown origin, whose events are phases by their names.
+ * `iteration`: one of a serving engine, as it annotates it. `phase`: of a trace of unknown origin, whose events are phases by their names.
  */
-export type Role = 'gpu' | 'launch' | 'step' | 'profiler' | 'timeline' | 'phase';
+export type Role = 'gpu' | 'launch' | 'step' | 'iteration' | 'profiler' | 'timeline' | 'phase';
 
 /** Kineto's categories, also the spellings of PyTorch before 1.13. */
 const ROLE_OF_CATEGORY = new Map<string, Role>([
@@ -38,6 +40,7 @@ const ROLE_OF_CATEGORY = new Map<string, Role>([
 export function roleOf({ cat, name = '', args }: TraceEvent): Role {
   const role = ROLE_OF_CATEGORY.get(cat?.toLowerCase() ?? '');
   if (role === 'profiler' && cat !== 'gpu_user_annotation' && stepOfMark(name) !== undefined) return 'step';
+  if (cat === 'user_annotation' && servingWorkOf(name)) return 'iteration';
   if (role) return role;
   return args && 'step' in args && 'seq_id' in args && 'mb_id' in args ? 'timeline' : 'phase';
 }

@@ -3,6 +3,7 @@ import { MAX_MESSAGE_ROWS } from '../protocol/limits.js';
 import { type PhaseBatch, PhaseBatchBuilder, type PhaseRow } from '../protocol/phase-batch.js';
 import { KIND, OPS } from '../protocol/vocabulary.js';
 import type { GpuEvent, GpuEvents } from './gpu-events.js';
+import { type Iteration, type LaunchTimes, numbered, type ServingWork } from './serving-steps.js';
 
 /** A step as the profiler marks it on the host. */
 export interface StepMark {
@@ -15,6 +16,9 @@ export interface GpuTrace {
   readonly events: GpuEvents;
   /** Empty: the whole trace is step 0. */
   readonly steps: readonly StepMark[];
+  /** Of a serving engine, which count for more than the profiler's steps. */
+  readonly iterations: readonly Iteration[];
+  readonly launches: LaunchTimes;
   /** Correlations of launches of whole graphs. */
   readonly graphLaunches: ReadonlySet<number>;
   /** The trace holds launches at all, so that a kernel without one of a graph was launched alone. */
@@ -25,15 +29,25 @@ export interface GpuTrace {
 }
 
 /**
- * Rows of each step: the step itself, one of all its computing, one a collective, one of the copies each way.
- * Work belongs to the step in which it started on the GPU, between two steps to the earlier one; what started before
- * the first or after the last is counted through `outside`.
+ * Rows of each step: the step itself, one of all its computing, one a collective, one of the copies each way. What belongs to
+ * no step is counted through `outside`.
  */
 export function* gpuStepRows(trace: GpuTrace, meta: JobMeta, outside: (count: number) => void): Generator<PhaseBatch> {
+  const rows = new PhaseBatchBuilder(meta, 64);
+  const serves = trace.iterations.length > 0 && trace.launchesSeen;
+  for (const work of serves ? workByLaunch(trace, outside) : workByTime(trace, outside))
+    for (const row of work.rows()) {
+      rows.push(row);
+      if (rows.length === MAX_MESSAGE_ROWS) yield rows.take();
+    }
+  yield rows.take();
+}
+
+/** Work belongs to the step in which it started on the GPU, between two steps to the earlier one. */
+function* workByTime(trace: GpuTrace, outside: (count: number) => void): Generator<StepWork> {
   const { events } = trace;
   const order = events.byStart();
   const steps = trace.steps.length > 0 ? mergedSteps(trace.steps) : wholeTrace(events, order);
-  const rows = new PhaseBatchBuilder(meta, 64);
   const from = countBefore(events, order, steps[0]?.startNs ?? 0n);
   let next = from;
   for (const [s, mark] of steps.entries()) {
@@ -44,13 +58,43 @@ export function* gpuStepRows(trace: GpuTrace, meta: JobMeta, outside: (count: nu
       if (event.startNs >= end) break;
       work.add(event);
     }
-    for (const row of work.rows()) {
-      rows.push(row);
-      if (rows.length === MAX_MESSAGE_ROWS) yield rows.take();
-    }
+    yield work;
   }
   if (from + order.length - next > 0) outside(from + order.length - next);
-  yield rows.take();
+}
+
+/**
+ * Work belongs to the iteration that was the latest when the host launched it; without a launch that is known, to that of the
+ * work before it. A step lasts from the first of its work to the last: the host may be iterations ahead of the GPU.
+ */
+function workByLaunch(trace: GpuTrace, outside: (count: number) => void): StepWork[] {
+  const { events } = trace;
+  const iterations = numbered(trace.iterations, trace.steps);
+  const starts = iterations.map(({ startNs }) => Number(startNs));
+  const works = iterations.map((iteration) => new StepWork(trace, iteration));
+  const launchedNs = trace.launches.byCorrelation();
+  let [latest, strays] = [-1, 0];
+  for (const i of events.byStart()) {
+    const event = events.at(i);
+    const launched = launchedNs.get(event.correlation);
+    if (launched !== undefined) latest = lastAtOrBefore(starts, launched);
+    const work = works[latest];
+    if (work) work.add(event);
+    else strays++;
+  }
+  if (strays > 0) outside(strays);
+  return works.filter(({ isEmpty }) => !isEmpty);
+}
+
+/** Of ascending values; -1: all are above. */
+function lastAtOrBefore(values: readonly number[], value: number): number {
+  let [low, high] = [0, values.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((values[middle] as number) <= value) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
 }
 
 function countBefore(events: GpuEvents, order: Uint32Array, startNs: bigint): number {
@@ -81,10 +125,13 @@ function wholeTrace(events: GpuEvents, order: Uint32Array): StepMark[] {
 
 const OP_NAMES: ReadonlySet<string> = new Set(OPS);
 
+/** A step as it is marked on the host, or an iteration, which begins and ends with its work. */
+type WorkMark = (StepMark & { readonly work?: undefined }) | { readonly step: number; readonly work: ServingWork };
+
 /** What one rank's GPU did in one step. */
 class StepWork {
   readonly #trace: GpuTrace;
-  readonly #mark: StepMark;
+  readonly #mark: WorkMark;
   readonly #compute = new BusyTime();
   readonly #copies = { h2d: new BusyTime(), d2h: new BusyTime() };
   readonly #collectives: GpuEvent[] = [];
@@ -92,15 +139,24 @@ class StepWork {
   #kernels = 0;
   #kernelsOfGraphs = 0;
   #singleLaunches = 0;
+  #firstNs: bigint | undefined;
+  /** From the first of its work to the last. */
+  #spanNs = 0;
 
-  constructor(trace: GpuTrace, mark: StepMark) {
+  constructor(trace: GpuTrace, mark: WorkMark) {
     this.#trace = trace;
     this.#mark = mark;
   }
 
+  get isEmpty(): boolean {
+    return this.#firstNs === undefined;
+  }
+
   /** Events must come by start. */
   add(event: GpuEvent): void {
-    const { work } = event;
+    const { work, startNs, durNs } = event;
+    this.#firstNs ??= startNs;
+    this.#spanNs = Math.max(this.#spanNs, Number(startNs - this.#firstNs) + durNs);
     if (work === 'h2d' || work === 'd2h') this.#copies[work].add(event);
     else if (work === 'collective') this.#collectives.push(event);
     else this.#compute.add(event);
@@ -116,8 +172,9 @@ class StepWork {
   }
 
   *rows(): Generator<PhaseRow> {
-    const { step, startNs, durNs } = this.#mark;
-    const common = { rank: this.#trace.rank, step, graph: this.#graph() };
+    const { step, work } = this.#mark;
+    const { startNs, durNs } = work ? { startNs: this.#firstNs ?? 0n, durNs: this.#spanNs } : this.#mark;
+    const common = { rank: this.#trace.rank, step, graph: this.#graph(), ...work };
     const at = (ns: bigint) => ns + this.#trace.baseNs;
     yield { ...common, phase: 'step', kind: KIND.step, start_ns: at(startNs), dur_ns: durNs };
     if (this.#compute.count > 0) {

@@ -11,6 +11,7 @@ import { gpuStepRows, type StepMark } from './gpu-steps.js';
 import type { ReadContext } from './importer.js';
 import { stampOf } from './nanoseconds.js';
 import { PhaseEvents } from './phase-events.js';
+import { type Iteration, LaunchTimes, type ServingWork, servingWorkOf } from './serving-steps.js';
 import { TimelineEvents } from './timeline-events.js';
 import type { TraceHandler } from './trace-scanner.js';
 
@@ -22,6 +23,8 @@ export class TraceReader implements TraceHandler {
   readonly #context: ReadContext;
   readonly #gpu = new GpuEvents();
   readonly #steps: StepMark[] = [];
+  readonly #iterations: Iteration[] = [];
+  readonly #launches = new LaunchTimes();
   readonly #graphLaunches = new Set<number>();
   readonly #threads = new Map<string, DurationPairs<BegunEvent>>();
   readonly #timeline = new TimelineEvents();
@@ -75,6 +78,8 @@ export class TraceReader implements TraceHandler {
       const trace = {
         events: this.#gpu,
         steps: this.#steps,
+        iterations: this.#iterations,
+        launches: this.#launches,
         graphLaunches: this.#graphLaunches,
         launchesSeen: this.#launchesSeen,
         rank,
@@ -108,6 +113,8 @@ export class TraceReader implements TraceHandler {
     else if (role === 'gpu') this.#gpuEvent(event, start, Number(duration));
     else if (role === 'timeline') this.#timeline.add(event, start, duration);
     else if (role === 'phase') this.#phases?.add(event, start, duration);
+    else if (role === 'iteration')
+      this.#iterations.push({ startNs: start, work: servingWorkOf(event.name ?? '') as ServingWork });
     else if (role === 'step')
       this.#steps.push({ step: stepOfMark(event.name ?? '') as number, startNs: start, durNs: duration });
   }
@@ -126,7 +133,8 @@ export class TraceReader implements TraceHandler {
     });
   }
 
-  #launch({ name = '', args }: TraceEvent): void {
+  #launch({ name = '', ts, args }: TraceEvent): void {
+    if (typeof args?.correlation === 'number') this.#launches.push(args.correlation, 1000 * Number(ts));
     if (!/launch/i.test(name)) return;
     this.#launchesSeen = true;
     if (/GraphLaunch/.test(name)) this.#graphLaunches.add(Number(args?.correlation));
