@@ -49,6 +49,6 @@ function describe(problem: string, place: ErrorPlace): string {
   if (place.line !== undefined) where += where ? `:${place.line}` : `line ${place.line}`;
   if (place.line !== undefined && place.column !== undefined) where += `:${place.column}`;
   if (place.offset !== undefined) where += where ? ` at byte ${place.offset}` : `byte ${place.offset}`;
-  const field = place.field === undefined ? '' : `field "${place.field}": `;
+  const field = place.field === undefined || place.field === '' ? '' : `field "${place.field}": `;
   return `${where ? `${where}: ` : ''}${field}${problem}${place.remedy ? `; ${place.remedy}` : ''}`;
 }

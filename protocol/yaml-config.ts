@@ -1,6 +1,7 @@
 import type * as z from 'zod';
 import { PicketError } from './errors.js';
 import { fieldsAt, nearest } from './mistyped-names.js';
+import { schemaMessage, valueAt } from './schema-messages.js';
 import { type YamlProblem, YamlSource } from './yaml-source.js';
 
 /** Of a line that cannot be read, so much is shown. */
@@ -49,7 +50,8 @@ export function atYamlField(error: unknown, text: string, file: string): unknown
 
 function syntaxError(text: string, { file, line, col, message, remedy }: YamlProblem): PicketError {
   const read = (text.split('\n')[line - 1] ?? '').trim().slice(0, MAX_SHOWN_CHARS);
-  return new PicketError('bad_config', read ? `${message}, reading \`${read}\`` : message, {
+  const isShown = read !== '' && !/[\p{Cc}\ufffd]/u.test(read);
+  return new PicketError('bad_config', isShown ? `${message}, reading \`${read}\`` : message, {
     file,
     line,
     column: col,
@@ -66,14 +68,10 @@ function mistakesOf(issue: z.core.$ZodIssue, schema: z.ZodType, source: YamlSour
       return { field: path.join('.'), line: source.keyAt(path).line, problem: 'is not known', advice };
     });
   const { path } = issue;
-  const place = { field: path.join('.'), line: source.at(path).line };
-  if (issue.code === 'invalid_type' && valueAt(source.value, path) === undefined)
-    return [{ ...place, problem: 'is missing' }];
-  const [, problem = issue.message, advice] = /^(.*?); (.*)$/s.exec(issue.message) ?? [];
-  return [{ ...place, problem, advice }];
+  const { message, remedy } = schemaMessage(issue, valueAt(source.value, path));
+  // An example shows best what belongs there.
+  const advice = message === 'is missing' && issue.code === 'invalid_type' ? undefined : remedy;
+  return [{ field: path.join('.'), line: source.at(path).line, problem: message, advice }];
 }
-
-const valueAt = (value: unknown, path: readonly PropertyKey[]): unknown =>
-  path.reduce((at, name) => (at as Record<PropertyKey, unknown> | undefined)?.[name], value);
 
 const inFull = ({ problem, advice }: Mistake): string => (advice ? `${problem}; ${advice}` : problem);

@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type * as z from 'zod';
 import { type ErrorCode, PicketError } from '../../protocol/errors.js';
+import { schemaMessage, valueAt } from '../../protocol/schema-messages.js';
 
 /** An RFC 9457 problem. */
 export interface Problem {
@@ -38,11 +39,15 @@ export const plainProblem = (status: number, facts: Readonly<Record<string, unkn
 export class InvalidRequest extends PicketError {
   readonly errors: readonly { pointer: string; message: string }[];
 
-  constructor(error: z.ZodError) {
+  /** @param given what the schema looked at */
+  constructor(error: z.ZodError, given: unknown) {
     super('bad_input', 'the request does not fit the schema');
-    this.errors = error.issues.flatMap(({ path, message, ...issue }) => {
-      const names = issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...path, key]) : [path];
-      return names.map((name) => ({ pointer: pointerOf(name), message }));
+    this.errors = error.issues.flatMap((issue) => {
+      const { path } = issue;
+      if (issue.code === 'unrecognized_keys')
+        return issue.keys.map((key) => ({ pointer: pointerOf([...path, key]), message: issue.message }));
+      const { message, remedy } = schemaMessage(issue, valueAt(given, path));
+      return [{ pointer: pointerOf(path), message: remedy === undefined ? message : `${message}; ${remedy}` }];
     });
   }
 }
@@ -50,7 +55,7 @@ export class InvalidRequest extends PicketError {
 /** What a schema makes of a part of a request. Throws `InvalidRequest`. */
 export function parsed<S extends z.ZodType>(schema: S, given: unknown): z.infer<S> {
   const result = schema.safeParse(given ?? {});
-  if (!result.success) throw new InvalidRequest(result.error);
+  if (!result.success) throw new InvalidRequest(result.error, given ?? {});
   return result.data;
 }
 

@@ -72,7 +72,7 @@ function refuseUnknown(match: object, ofRules: ReadonlySet<string>): void {
   const issues = unknownInMatch(match, ofRules).map(({ name, problem, remedy }) => ({
     ...{ code: 'custom' as const, input: name, path: ['match', name], message: `${problem}; ${remedy}` },
   }));
-  if (issues.length > 0) throw new InvalidRequest(new z.ZodError(issues));
+  if (issues.length > 0) throw new InvalidRequest(new z.ZodError(issues), { match });
 }
 
 function silenceOf(given: z.infer<typeof NewSilence>, nowMs: number): Omit<Silence, 'id' | 'createdMs'> {

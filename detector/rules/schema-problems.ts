@@ -1,5 +1,6 @@
 import type * as z from 'zod';
 import { fieldsAt, suggestion } from '../../protocol/mistyped-names.js';
+import { schemaMessage, valueAt } from '../../protocol/schema-messages.js';
 import type { YamlSource } from '../../protocol/yaml-source.js';
 import type { RuleProblem } from './problem.js';
 
@@ -25,7 +26,10 @@ export function schemaProblems(
         remedy: suggestion(key, fieldsAt(schema, issue.path)),
       }));
     const isKey = issue.code === 'invalid_key';
-    const { message, remedy } = describe(isKey ? (issue.issues[0] ?? issue) : issue);
+    const { message, remedy = 'see docs/rules.md' } = schemaMessage(
+      isKey ? (issue.issues[0] ?? issue) : issue,
+      isKey ? at.at(-1) : valueAt(value, at),
+    );
     const last = at.filter((part) => typeof part === 'string').at(-1);
     const name = typeof at.at(-1) === 'number' ? `an entry of "${String(last)}"` : `"${String(last)}"`;
     return [
@@ -42,50 +46,3 @@ function groupName(file: unknown, index: unknown): string | undefined {
   const name = (file as { groups?: { name?: unknown }[] }).groups?.[index as number]?.name;
   return typeof name === 'string' ? name : undefined;
 }
-
-function describe(issue: Issue): { message: string; remedy: string } {
-  const [custom, advice] = issue.message.split('; ') as [string, string | undefined];
-  if (advice !== undefined) return { message: custom, remedy: advice };
-  switch (issue.code) {
-    case 'invalid_type':
-      if (issue.input === undefined && issue.message.endsWith('undefined'))
-        return { message: 'is missing', remedy: `add it (${typeName(issue.expected)})` };
-      if (issue.message.endsWith('null')) return { message: 'is empty', remedy: `give ${typeName(issue.expected)}` };
-      return {
-        message: `must be ${typeName(issue.expected)}`,
-        remedy: REMEDIES[issue.expected] ?? `give ${typeName(issue.expected)}`,
-      };
-    case 'invalid_value':
-      return issue.message.endsWith('undefined')
-        ? { message: 'is missing', remedy: `add it: one of ${issue.values.join(', ')}` }
-        : {
-            message: 'is none of the values there are',
-            remedy: `use ${issue.values.length > 1 ? 'one of ' : ''}${issue.values.join(', ')}`,
-          };
-    case 'too_small':
-      return tooSmall(issue);
-    case 'too_big':
-      return { message: `must be at most ${issue.maximum}`, remedy: 'give less' };
-    default:
-      return { message: issue.message, remedy: 'see docs/rules.md' };
-  }
-}
-
-function tooSmall({ origin, minimum }: Extract<Issue, { code: 'too_small' }>): { message: string; remedy: string } {
-  if (origin === 'string' || origin === 'array')
-    return { message: 'is empty', remedy: 'give a value, or leave the field out' };
-  return { message: `must be at least ${minimum}`, remedy: 'give more' };
-}
-
-const TYPE_NAMES: Record<string, string> = {
-  string: 'a text in quotes',
-  number: 'a number',
-  int: 'a whole number',
-  boolean: 'true or false',
-  array: 'a list',
-  object: 'a mapping of fields',
-  record: 'a mapping of names to texts',
-};
-/** Where the name of the type says too little. */
-const REMEDIES: Record<string, string> = { number: 'write a plain number, such as 0.05', int: 'write one such as 3' };
-const typeName = (name: string): string => TYPE_NAMES[name] ?? name;

@@ -6,6 +6,13 @@ import { atYamlField, parseYamlConfig } from '../../protocol/yaml-config.js';
 
 const Config = z.strictObject({
   http: z.strictObject({ port: z.int().max(65_535, 'is no port; write 1 to 65535') }),
+  bus: z
+    .discriminatedUnion('kind', [
+      z.strictObject({ kind: z.literal('kafka') }),
+      z.strictObject({ kind: z.literal('embedded') }),
+    ])
+    .optional(),
+  level: z.enum(['info', 'warn']).optional(),
   names: z.array(z.strictObject({ name: z.string() })).default([]),
 });
 
@@ -36,7 +43,7 @@ test('of what is no YAML: the place, what was read and what to do', () => {
       'http: {port: 1}\n---\nhttp: {port: 2}\n',
       'c.yaml:2:1: a second YAML document begins here and would be ignored, reading `---`; move it to a file of its own',
     ],
-    ['http: {port: 1}\nx: \ufffd', 'c.yaml:2:4: is no UTF-8 text, reading `x: \ufffd`; save the file as UTF-8'],
+    ['http: {port: 1}\nx: \ufffd', 'c.yaml:2:4: is no UTF-8 text; save the file as UTF-8'],
     ['', 'c.yaml:1:1: is empty; see example.yaml'],
   ];
   for (const [text, message] of cases) assert.equal(messageOf(text), message);
@@ -45,6 +52,14 @@ test('of what is no YAML: the place, what was read and what to do', () => {
 test('of what is no configuration: file, line, field and what to do', () => {
   const cases: [string, string][] = [
     ['http: {port: 70000}', 'c.yaml:1: field "http.port": is no port; write 1 to 65535'],
+    [
+      'http: {port: 1}\nbus: {kind: kafak}',
+      'c.yaml:2: field "bus.kind": is none of the values there are; did you mean "kafka"? use one of kafka, embedded',
+    ],
+    ['http: {port: 1}\nbus: {}', 'c.yaml:2: field "bus.kind": is missing; add it: one of kafka, embedded'],
+    ['http: {port: 1}\nlevel: off', 'c.yaml:2: field "level": is none of the values there are; use one of info, warn'],
+    ['http: {port: 80a}', 'c.yaml:1: field "http.port": must be a number; write a plain number, such as 0.05'],
+    ['a list', 'c.yaml:1: must be a mapping of fields; give a mapping of fields'],
     ['names: []\nhttp: {}', 'c.yaml:2: field "http.port": is missing; see example.yaml'],
     ['{}', 'c.yaml:1: field "http": is missing; see example.yaml'],
     ['http: {port: 1}\nname: []', 'c.yaml:2: field "name": is not known; did you mean "names"?'],
