@@ -7,7 +7,7 @@ import type { JobTopology } from '../pipeline/topology.js';
 import { newRing, pushRing, type Ring, ringValues } from '../reference/ring.js';
 import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
 import { median } from '../reference/statistics.js';
-import { LARGE_BYTES } from '../reference/transfer-past.js';
+import { LARGE_BYTES, SURE } from '../reference/transfer-past.js';
 import { episodeFinding, lossText, rounded } from './episode-finding.js';
 import { type Detector, type Finding, type JobWindow, WINDOW_STEPS } from './finding.js';
 import type { DetectorParams } from './params.js';
@@ -76,8 +76,6 @@ const RULE = { window: 12, quiet: 12 };
 /** Transfers of a size whose median is looked at, and from how many on. */
 const KEPT = 12;
 const KNOWN_AT = 8;
-/** Standard deviations of what healthy runs differ by. */
-const SURE = 4.5;
 /** Two attempts of one job differ as two runs do. */
 const ATTEMPT_SPREAD = Math.SQRT2 * TRANSFER_SPREAD.run;
 /** Standard normal quantile. */

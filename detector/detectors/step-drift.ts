@@ -13,7 +13,8 @@ import type { DetectorParams } from './params.js';
  * Signature: time of a step over what the same shape and tokens took at the beginning of the run (reference frozen after
  * 64 steps: it must not adapt to the drift). Either it has grown and stays there (median of 20 steps), or it climbs: nearly
  * every later step of the last 12 is longer than every earlier one (Kendall's tau of at least 0.8, which noise reaches once
- * in 1e4 windows) and the climb is 20 %. Given only where no other finding explains it.
+ * in 1e4 windows), the climb is 20 %, and no rise from one step to the next makes half of it, as a jump does. Given only
+ * where no other finding explains it.
  *
  * Grown is 10 % (what Greyhound, ATC'25, verifies a change point with; healthy jobs of public NDTimeline traces settle to
  * steps 6 % longer than their first ones), and no less than four standard errors of what is compared, from the spread of
@@ -46,6 +47,8 @@ const STEPS = 20;
 const CLIMB_STEPS = 12;
 const CLIMBED = 1.2;
 const TAU = 0.8;
+/** What has grown at once is looked at for longer. */
+const JUMP = 0.5;
 const LEARN_STEPS = 64;
 /** Four standard errors of the difference of two medians (1.2533 sigma / sqrt(n)), in units of one step's spread. */
 const ERRORS = 4 * 1.2533 * Math.sqrt(1 / STEPS + 1 / LEARN_STEPS);
@@ -133,11 +136,14 @@ function climbOf(times: Ring): number {
     { length: CLIMB_STEPS },
     (_, i) => times.values[(times.count - CLIMB_STEPS + i) % STEPS] as number,
   );
+  const climbed = median(last.slice(-4)) / median(last.slice(0, 4));
+  const rise = Math.max(...last.slice(1).map((time, i) => time / (last[i] as number)));
+  if (rise - 1 > JUMP * (climbed - 1)) return 1;
   let agreement = 0;
   for (let i = 0; i < last.length; i++)
     for (let k = i + 1; k < last.length; k++) agreement += Math.sign((last[k] as number) - (last[i] as number));
   const pairs = (CLIMB_STEPS * (CLIMB_STEPS - 1)) / 2;
-  return agreement < TAU * pairs ? 1 : median(last.slice(-4)) / median(last.slice(0, 4));
+  return agreement < TAU * pairs ? 1 : climbed;
 }
 
 function longestPause(view: StepView): number {

@@ -1,16 +1,18 @@
-import type { CommGroup } from '../pipeline/collectives.js';
+import { TRANSFER_SPREAD } from '../baseline/conformal.js';
+import type { CommGroup, CommSize } from '../pipeline/collectives.js';
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
 import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
-import { lowerMedian } from '../reference/statistics.js';
+import { lowerMedian, median } from '../reference/statistics.js';
 import {
   busBandwidth,
   LARGE_BYTES,
   learnTransfer,
+  SURE,
   type TransferPast,
   usualTransfer,
 } from '../reference/transfer-past.js';
-import { episodeFinding, percent, rounded } from './episode-finding.js';
+import { episodeFinding, lossText, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
 import type { DetectorParams } from './params.js';
 
@@ -20,8 +22,10 @@ import type { DetectorParams } from './params.js';
  * Signatures: (1) a communicator's large messages reach less than half of the bus bandwidth of its smaller ones; bus
  * bandwidth grows with the size or stays, so a cliff is a fault (a report: 29.5 GB/s at 32 MiB, 5.3 at 64 MiB). (2) A
  * communicator takes more than 1.5 x as long as most others of the job for the same operation and size: comm_slow across
- * hosts, within one nvlink_stall for large messages, tp_slow_path (a slow algorithm, peer access off) for small ones. Both for most of the last steps, and only while the
- * ranks leave the collective together, so that no straggler explains it.
+ * hosts, within one nvlink_stall for large messages, tp_slow_path (a slow algorithm, peer access off) for small ones. Within
+ * hosts large messages of as many ranks take as long in every group: there 1.11 x is enough (bus bandwidth below 0.9), 4.5
+ * standard deviations of what groups differ by (1 % of recorded runs, or what the others do), whatever it costs. Both for
+ * most of the last steps, and only while the ranks leave the collective together, so that no straggler explains it.
  */
 export const unevenBandwidth: Detector<UnevenState> = {
   kind: 'comm_slow',
@@ -52,6 +56,10 @@ const MIN_SHARE = 0.02;
 const RULE = { window: 12, quiet: 12 };
 /** Groups to compare with: with fewer it cannot be said which is the odd one. */
 const MIN_OTHERS = 2;
+/** And so many where the difference may be small. */
+const MIN_TWINS = 3;
+/** What healthy groups differ by, at least: a standard deviation of the logarithm. */
+const GROUP_SPREAD = Math.hypot(TRANSFER_SPREAD.run, TRANSFER_SPREAD.rank);
 
 function step(state: UnevenState, { topology, views }: JobWindow, params: DetectorParams): Finding[] {
   const view = views.at(-1) as StepView;
@@ -90,6 +98,7 @@ function observeSizes(state: UnevenState, view: StepView, group: CommGroup, para
     fast,
     sizes,
     hit: sizes.length > 0,
+    sure: false,
     judged: lost > 0 || sizes.length === 0,
   };
   note(state.cliffs, view, group, seen, () => params.comm_slow);
@@ -97,31 +106,74 @@ function observeSizes(state: UnevenState, view: StepView, group: CommGroup, para
 
 function observeGroups(state: UnevenState, view: StepView, params: DetectorParams): void {
   if (view.groups.length <= MIN_OTHERS) return;
+  const alike = alikeTransfers(state, view);
   for (const group of view.groups) {
-    let [lost, fast, slow] = [0, 0, 0];
+    let [lost, fast, slow, sure] = [0, 0, 0, false];
     const sizes: number[] = [];
     for (const size of group.sizes) {
       const own = usualTransfer(state.past, size.key);
-      const others = view.groups.flatMap((other) => {
-        const alike = other.sizes.find(({ bytes, op }) => bytes === size.bytes && op === size.op);
-        return alike && other.name !== group.name ? [usualTransfer(state.past, alike.key)] : [];
-      });
-      const usual = lowerMedian(others);
+      const others = alike.get(sizeKey(size)) ?? [];
       const { ratio } = params[kindOf('groups', { ...group, sizes: [size.bytes] })];
-      if (others.length < MIN_OTHERS || !(own > Math.max(SLOWER, ratio) * usual)) continue;
+      const than = slowerThan({ ...group, usual: own }, size.bytes, others, ratio);
+      if (!than) continue;
       sizes.push(size.bytes);
-      lost += (own - usual) * size.count;
+      sure ||= than.sure;
+      lost += (own - than.usual) * size.count;
       slow = busBandwidth(size.op, group.slots.length, size.bytes, own);
-      fast = busBandwidth(size.op, group.slots.length, size.bytes, usual);
+      fast = busBandwidth(size.op, group.slots.length, size.bytes, than.usual);
     }
     note(
       state.groups,
       view,
       group,
-      { lost, slow, fast, sizes, hit: lost > 0, judged: true },
+      { lost, slow, fast, sizes, sure, hit: lost > 0, judged: true },
       (found) => params[kindOf('groups', found)],
     );
   }
+}
+
+/** A communicator and what its transfers of one operation and size usually take, nanoseconds. */
+interface Transfer extends Pick<CommGroup, 'name' | 'slots' | 'acrossHosts'> {
+  readonly usual: number;
+}
+
+const sizeKey = ({ op, bytes }: CommSize): string => `${op}|${bytes}`;
+
+/** Transfers of a step by operation and size, the quickest first. */
+function alikeTransfers(state: UnevenState, view: StepView): Map<string, Transfer[]> {
+  const alike = new Map<string, Transfer[]>();
+  for (const { name, slots, acrossHosts, sizes } of view.groups)
+    for (const size of sizes) {
+      const transfer = { name, slots, acrossHosts, usual: usualTransfer(state.past, size.key) };
+      if (Number.isNaN(transfer.usual)) continue;
+      const known = alike.get(sizeKey(size));
+      if (known) known.push(transfer);
+      else alike.set(sizeKey(size), [transfer]);
+    }
+  for (const transfers of alike.values()) transfers.sort((a, b) => a.usual - b.usual);
+  return alike;
+}
+
+/** What others take where a communicator is slower than they are; `sure`: so exactly that its cost does not matter. */
+function slowerThan(
+  own: Transfer,
+  bytes: number,
+  all: readonly Transfer[],
+  ratio: number,
+): { usual: number; sure: boolean } | undefined {
+  if (!(own.usual > ratio * (all[0]?.usual as number))) return undefined;
+  const others = all.filter(({ name }) => name !== own.name);
+  const twins = others.filter(({ slots, acrossHosts }) => !acrossHosts && slots.length === own.slots.length);
+  if (bytes >= LARGE_BYTES && !own.acrossHosts && twins.length >= MIN_TWINS) {
+    const usual = lowerMedian(twins.map((each) => each.usual));
+    const spread = 1.4826 * median(twins.map((each) => Math.abs(Math.log(each.usual / usual))));
+    // The median of few is itself off: its variance is pi/2 of theirs over their number.
+    const error = Math.max(GROUP_SPREAD, spread) * Math.sqrt(1 + Math.PI / 2 / twins.length);
+    if (own.usual > Math.max(ratio, Math.exp(SURE * error)) * usual) return { usual, sure: true };
+  }
+  const usual = lowerMedian(others.map((each) => each.usual));
+  if (others.length < MIN_OTHERS || !(own.usual > Math.max(SLOWER, ratio) * usual)) return undefined;
+  return { usual, sure: false };
 }
 
 interface Seen {
@@ -130,6 +182,8 @@ interface Seen {
   fast: number;
   sizes: number[];
   hit: boolean;
+  /** See slowerThan. */
+  sure: boolean;
   /** The slow sizes were used in this step. */
   judged: boolean;
 }
@@ -154,7 +208,7 @@ function note(
   observeSpell(
     known.spell,
     { step: view.step, startNs: view.startNs, lost: seen.lost, time: stepTimeOf(view), hit: seen.hit },
-    spellRule(RULE, { persistence, min_effect: Math.max(MIN_SHARE, min_effect) }),
+    spellRule(RULE, { persistence, min_effect: seen.sure ? min_effect : Math.max(MIN_SHARE, min_effect) }),
   );
 }
 
@@ -177,8 +231,8 @@ function findingOf(by: 'sizes' | 'groups', name: string, found: Case, topology: 
       key: `group=${name}|${by}`,
       subject: { group: name, hosts },
       cause: kind === 'tp_slow_path' ? 'configuration' : 'network',
-      summary: ({ share }) =>
-        `group ${name} moves messages of ${sizes.join(', ')} bytes at ${slow} GB/s, ${compared} at ${fast}: ${percent(share)} % of the step is lost`,
+      summary: (cost) =>
+        `group ${name} moves messages of ${sizes.join(', ')} bytes at ${slow} GB/s, ${compared} at ${fast}: ${lossText(cost)}`,
       confidence: 0.8,
       evidence: { busbw_gb_s: slow, compared_busbw_gb_s: fast, message_bytes: sizes },
       runnerUp: {

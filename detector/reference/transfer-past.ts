@@ -32,6 +32,9 @@ interface EarlierTransfer {
 /** Messages from here on need bandwidth, smaller ones a quick algorithm: one-shot kernels end at about half of it. */
 export const LARGE_BYTES = 1 << 20;
 
+/** Standard deviations of what healthy runs or groups differ by: one of 300,000 of them lies further out. */
+export const SURE = 4.5;
+
 const STEPS = 32;
 const KNOWN_AT = 8;
 const RENEW_EVERY = 4;
@@ -39,8 +42,12 @@ const RENEW_EVERY = 4;
 /** Usual transfer of one collective, nanoseconds; NaN unknown. */
 export const usualTransfer = (past: TransferPast, key: string): number => past.get(key)?.usual ?? Number.NaN;
 
-/** How much usual transfers vary, as a share of the usual one. */
-export const usualSpread = (past: TransferPast, key: string): number => past.get(key)?.spread ?? 0;
+/** How much usual transfers vary, as a share of the usual one; twice as much is allowed for where it rests on few of them. */
+export function usualSpread(past: TransferPast, key: string): number {
+  const known = past.get(key);
+  // Student's t of as few degrees of freedom as a median deviation has (0.37 of a standard deviation's): 4.8 of 8, 2.2 of 32.
+  return known ? known.spread * Math.sqrt(STEPS / Math.min(STEPS, known.ring.count)) : 0;
+}
 
 export function learnTransfer(past: TransferPast, group: CommGroup, size: CommSize): void {
   const { key } = size;

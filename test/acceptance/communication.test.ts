@@ -92,6 +92,32 @@ it('three servers that are slow together, though pairs and four are not, are a s
   );
 });
 
+describe('four pairs of GPUs of one host, of which one is slow from the first step on', () => {
+  const pairs = (times: number, bytes: number): TraceSpec => ({
+    ranks: 8,
+    steps: 60,
+    period: 60,
+    meta: { host: 'node-a', ranks: Array.from({ length: 8 }, (_, rank) => ({ rank })) },
+    phases: (_, rank) => [
+      { phase: 'fwd', ms: 50 },
+      { phase: 'allreduce', ms: rank < 2 ? 0.2 * times : 0.2, bytes, group: `pair-${rank >> 1}` },
+    ],
+  });
+
+  it('is told of by what the others reach, whatever it costs', () => {
+    const { incidents } = judge(trace(pairs(1.2, 1 << 24)));
+    assert.deepEqual(
+      incidents.map(({ kind, severity, subject }) => [kind, severity, subject.group]),
+      [['nvlink_stall', 'info', 'pair-0']],
+    );
+  });
+
+  it('is nothing where groups may differ as much, or messages tell of latency', () => {
+    assert.deepEqual(judge(trace(pairs(1.1, 1 << 24))).incidents, []);
+    assert.deepEqual(judge(trace(pairs(1.2, 1 << 12))).incidents, []);
+  });
+});
+
 describe('transfers that become slow', () => {
   const job = (group: string, hosts: number, transfer: (step: number) => number): TraceSpec => ({
     ranks: 8,

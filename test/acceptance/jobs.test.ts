@@ -49,6 +49,17 @@ it('steps of the whole job that became three times as long are a drift, no rank 
   assert.deepEqual(named(incidents), []);
 });
 
+it('a jump is no climb, though steps creep up a little before and after: it is looked at until it has stayed', () => {
+  const ms = (step: number): number => (step < 70 ? 1000 : 1300) + step / 10;
+  const phases: TraceSpec['phases'] = (step) => [{ phase: 'fwd', ms: ms(step) }];
+  const { incidents } = judge(trace({ ranks: 4, steps: 100, period: ms, phases, jitter: 0 }));
+  assert.deepEqual(
+    incidents.map(({ kind, evidence }) => [kind, evidence.climbs]),
+    [['step_drift', false]],
+  );
+  assert.equal(incidents[0]?.detected_step, 80);
+});
+
 it('a step time that creeps up is a drift before it has tripled', () => {
   const ms = (step: number): number => 7500 + 713 * (step + 1);
   const phases: TraceSpec['phases'] = (step) => [{ phase: 'fwd', ms: ms(step) }];
