@@ -4,7 +4,7 @@ import type { Analysis } from './analyze.js';
 /** What a person reads: every incident with its cost, its evidence and the explanation that lost. */
 export function renderAnalysis({ incidents, quality, rows, seconds, unclaimed, suppressed }: Analysis): string {
   const parts = incidents.map(renderIncident);
-  if (incidents.length === 0) parts.push('No incident.');
+  if (incidents.length === 0) parts.push(rows > 0 ? 'No incident.' : 'Nothing was judged: no row could be used.');
   if (quality.length > 0) parts.push(['Data quality:', ...quality.map(({ summary }) => `  ${summary}`)].join('\n'));
   if (suppressed.size > 0)
     parts.push(
@@ -14,7 +14,7 @@ export function renderAnalysis({ incidents, quality, rows, seconds, unclaimed, s
     );
   if (unclaimed.length > 0)
     parts.push(['Not read, no importer knows them:', ...unclaimed.map((path) => `  ${path}`)].join('\n'));
-  parts.push(`${rows.toLocaleString('en')} rows in ${seconds} s`);
+  parts.push(`${rows.toLocaleString('en')} row${rows === 1 ? '' : 's'} in ${seconds} s`);
   return parts.join('\n\n');
 }
 

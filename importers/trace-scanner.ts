@@ -69,7 +69,8 @@ export class TraceScanner {
     const complete =
       this.#state === 'end' || (this.#list && (this.#state === 'event' || this.#state === 'after-event'));
     if (!complete) throw this.#error('the JSON is cut short', 'copy the file again');
-    if (!this.#sawEvents) throw this.#error('there is no "traceEvents" list');
+    if (!this.#sawEvents)
+      throw this.#error('there is no "traceEvents" list', 'give a trace of the PyTorch profiler, or rows as .jsonl');
   }
 
   #between(byte: number): void {

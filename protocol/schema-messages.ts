@@ -18,7 +18,7 @@ export function schemaMessage(issue: Issue, value: unknown): SchemaMessage {
   if (custom !== undefined) return { message: custom, remedy: advice };
   switch (issue.code) {
     case 'invalid_type':
-      return wrongType(typeName(issue.expected), REMEDIES[issue.expected], value);
+      return wrongType(TYPES[issue.expected] ?? { name: issue.expected, example: 'one' }, value);
     case 'invalid_value':
       return noneOf(issue.values.map(String), value);
     case 'invalid_union': {
@@ -42,10 +42,10 @@ export function schemaMessage(issue: Issue, value: unknown): SchemaMessage {
   }
 }
 
-function wrongType(expected: string, remedy: string | undefined, value: unknown): SchemaMessage {
-  if (value === undefined) return { message: 'is missing', remedy: `add it (${expected})` };
-  if (value === null) return { message: 'is empty', remedy: `give ${expected}` };
-  return { message: `must be ${expected}`, remedy: remedy ?? `give ${expected}` };
+function wrongType({ name, example }: TypeWords, value: unknown): SchemaMessage {
+  if (value === undefined) return { message: 'is missing', remedy: `add it (${name})` };
+  if (value === null) return { message: 'is empty', remedy: `give ${name}` };
+  return { message: `must be ${name}`, remedy: `write ${example}` };
 }
 
 function noneOf(values: readonly string[], value: unknown): SchemaMessage {
@@ -56,18 +56,20 @@ function noneOf(values: readonly string[], value: unknown): SchemaMessage {
   return { message: 'is none of the values there are', remedy };
 }
 
-const TYPE_NAMES: Record<string, string> = {
-  string: 'a text in quotes',
-  number: 'a number',
-  int: 'a whole number',
-  boolean: 'true or false',
-  array: 'a list',
-  object: 'a mapping of fields',
-  record: 'a mapping of names to texts',
+interface TypeWords {
+  readonly name: string;
+  readonly example: string;
+}
+
+const TYPES: Readonly<Record<string, TypeWords>> = {
+  string: { name: 'a text in quotes', example: '"it" so' },
+  number: { name: 'a number', example: 'a plain number, such as 0.05' },
+  int: { name: 'a whole number', example: 'one such as 3' },
+  boolean: { name: 'true or false', example: 'one of them' },
+  array: { name: 'a list', example: '[a, b]' },
+  object: { name: 'a mapping of fields', example: '{field: value}, or a field a line' },
+  record: { name: 'a mapping of names to texts', example: '{name: text}' },
 };
-/** Where the name of the type says too little. */
-const REMEDIES: Record<string, string> = { number: 'write a plain number, such as 0.05', int: 'write one such as 3' };
-const typeName = (name: string): string => TYPE_NAMES[name] ?? name;
 
 /** The value at a path; undefined: it is missing. One that stands for a list of itself is its entries too. */
 export const valueAt = (value: unknown, path: readonly PropertyKey[]): unknown =>

@@ -113,14 +113,14 @@ export type GraphUseData = z.infer<typeof GraphUse>;
 
 /** Parses a baseline file. Throws `bad_input`, or `unsupported_version` for one that another Picket wrote. */
 export function parseBaseline(text: string, file?: string): BaselineFile {
+  const remedy = 'train it with `picket baseline train`';
   let json: unknown;
   try {
     json = JSON.parse(text);
-  } catch (error) {
-    throw new PicketError('bad_input', `is not JSON: ${(error as Error).message}`, { file });
+  } catch (cause) {
+    throw new PicketError('bad_input', 'is not JSON', { file, remedy }, { cause });
   }
   const { format, version } = (json ?? {}) as { format?: unknown; version?: unknown };
-  const remedy = 'train it with `picket baseline train`';
   if (format !== BASELINE_FORMAT) throw new PicketError('bad_input', 'is not a Picket baseline', { file, remedy });
   if (version !== BASELINE_VERSION)
     throw new PicketError('unsupported_version', `version ${String(version)} is not ${BASELINE_VERSION}`, {

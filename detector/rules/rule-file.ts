@@ -1,4 +1,5 @@
 import { INCIDENT_KINDS, IncidentKind } from '../../protocol/incident.js';
+import { nearest } from '../../protocol/mistyped-names.js';
 import type { YamlSource } from '../../protocol/yaml-source.js';
 import { RuleCompiler } from './compile.js';
 import { parseRuleYaml, type RuleProblem } from './problem.js';
@@ -79,17 +80,18 @@ class Reader {
     const issues = parsed.error.issues.filter(
       ({ path }) => kindIsKnown || !['kind', 'params'].includes(String(path[0])),
     );
-    if (!kindIsKnown && fields === given) this.#unknownKind('kind' in fields, path, where);
+    if (!kindIsKnown && fields === given) this.#unknownKind((fields as { kind?: unknown }).kind, path, where);
     this.#problems.push(...schemaProblems(schema, issues, this.#source, path, where));
     this.#compiler.checkTexts(fields, path, where);
     return [];
   }
 
-  #unknownKind(isThere: boolean, path: readonly (string | number)[], where: object): void {
+  #unknownKind(kind: unknown, path: readonly (string | number)[], where: object): void {
+    const meant = nearest(String(kind), INCIDENT_KINDS);
     this.#problems.push({
       ...{ file: this.#source.file, ...this.#source.at([...path, 'kind']), ...where, level: 'error', check: 'schema' },
-      message: isThere ? '"kind" is no kind of incident' : '"kind" is missing',
-      remedy: `use one of ${INCIDENT_KINDS.join(', ')}`,
+      message: kind !== undefined ? '"kind" is no kind of incident' : '"kind" is missing',
+      remedy: `${meant ? `did you mean "${meant}"? ` : ''}use one of ${INCIDENT_KINDS.join(', ')}`,
     });
   }
 

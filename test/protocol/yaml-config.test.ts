@@ -59,7 +59,7 @@ test('of what is no configuration: file, line, field and what to do', () => {
     ['http: {port: 1}\nbus: {}', 'c.yaml:2: field "bus.kind": is missing; add it: one of kafka, embedded'],
     ['http: {port: 1}\nlevel: off', 'c.yaml:2: field "level": is none of the values there are; use one of info, warn'],
     ['http: {port: 80a}', 'c.yaml:1: field "http.port": must be a number; write a plain number, such as 0.05'],
-    ['a list', 'c.yaml:1: must be a mapping of fields; give a mapping of fields'],
+    ['a list', 'c.yaml:1: must be a mapping of fields; write {field: value}, or a field a line'],
     ['names: []\nhttp: {}', 'c.yaml:2: field "http.port": is missing; see example.yaml'],
     ['{}', 'c.yaml:1: field "http": is missing; see example.yaml'],
     ['http: {port: 1}\nname: []', 'c.yaml:2: field "name": is not known; did you mean "names"?'],

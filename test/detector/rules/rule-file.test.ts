@@ -13,7 +13,7 @@ const at = (col: number): string => `r.yml:5:${col}: group "g", rule "a":`;
 const MISTAKES: [what: string, text: string, said: string[]][] = [
   ['nothing', '', ['r.yml:1:1: is empty; begin with "apiVersion: picket/v1"']],
   ['comments only', '# rules\n', ['r.yml:1:1: is empty; begin with "apiVersion: picket/v1"']],
-  ['a list', '- a\n', ['r.yml:1:1: must be a mapping of fields; give a mapping of fields']],
+  ['a list', '- a\n', ['r.yml:1:1: must be a mapping of fields; write {field: value}, or a field a line']],
   ['no version', 'groups: []\n', ['r.yml:1:1: "apiVersion" must be picket/v1; write "apiVersion: picket/v1"']],
   [
     'a version of another Picket',
@@ -76,7 +76,7 @@ const MISTAKES: [what: string, text: string, said: string[]][] = [
   [
     'an unknown kind',
     fileOf('{id: a, kind: stragler}'),
-    [`${at(23)} "kind" is no kind of incident; use one of ${KINDS}`],
+    [`${at(23)} "kind" is no kind of incident; did you mean "straggler"? use one of ${KINDS}`],
   ],
   [
     'no id',
@@ -116,7 +116,9 @@ const MISTAKES: [what: string, text: string, said: string[]][] = [
   [
     'a rule that is a word',
     fileOf('hello'),
-    ['r.yml:5:9: group "g", rule "#1": an entry of "rules" must be a mapping of fields; give a mapping of fields'],
+    [
+      'r.yml:5:9: group "g", rule "#1": an entry of "rules" must be a mapping of fields; write {field: value}, or a field a line',
+    ],
   ],
   [
     'one severity where detectors tell the cost',
@@ -141,7 +143,7 @@ const MISTAKES: [what: string, text: string, said: string[]][] = [
   [
     'parameters of a kind that there is not',
     fileOf('{id: a, kind: rnic_flaps, params: {bursts: 4}}'),
-    [`${at(23)} "kind" is no kind of incident; use one of ${KINDS}`],
+    [`${at(23)} "kind" is no kind of incident; did you mean "rnic_flap"? use one of ${KINDS}`],
   ],
   [
     'a parameter out of range',
@@ -163,7 +165,7 @@ const MISTAKES: [what: string, text: string, said: string[]][] = [
   [
     'a number for a text',
     fileOf('{id: a, kind: straggler, owner: 3}'),
-    [`${at(41)} "owner" must be a text in quotes; give a text in quotes`],
+    [`${at(41)} "owner" must be a text in quotes; write "it" so`],
   ],
   [
     'no globs',
