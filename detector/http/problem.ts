@@ -47,7 +47,9 @@ export class InvalidRequest extends PicketError {
       if (issue.code === 'unrecognized_keys')
         return issue.keys.map((key) => ({ pointer: pointerOf([...path, key]), message: issue.message }));
       const { message, remedy } = schemaMessage(issue, valueAt(given, path));
-      return [{ pointer: pointerOf(path), message: remedy === undefined ? message : `${message}; ${remedy}` }];
+      // What to write in place of a wrong type is told for YAML.
+      const full = remedy === undefined || issue.code === 'invalid_type' ? message : `${message}; ${remedy}`;
+      return [{ pointer: pointerOf(path), message: full }];
     });
   }
 }
@@ -67,6 +69,7 @@ const pointerOf = (path: readonly PropertyKey[]): string =>
 export function problemOf(error: unknown): Problem {
   if (!(error instanceof PicketError)) {
     const { statusCode = 500, message } = error as FastifyError;
+    if (statusCode === 415) return plainProblem(415, { detail: 'send the body as application/json' });
     return statusCode < 500 ? plainProblem(statusCode, { detail: message }) : plainProblem(500);
   }
   const status = STATUS_OF[error.code];

@@ -59,10 +59,10 @@ export function silenceRoutes(app: FastifyInstance, { silences, ruleLabels, now 
     },
   });
   resource<{ Params: { id: string } }>(app, '/v1/silences/:id', {
-    GET: async (request) => shown(found(silences.get(request.params.id)), now()),
+    GET: async (request) => shown(found(silences, request.params.id), now()),
     DELETE: async (request) => {
       silences.expire(request.params.id);
-      return shown(found(silences.get(request.params.id)), now());
+      return shown(found(silences, request.params.id), now());
     },
   });
 }
@@ -84,9 +84,12 @@ function silenceOf(given: z.infer<typeof NewSilence>, nowMs: number): Omit<Silen
   return { match: given.match, startsMs, endsMs, author: given.author, reason: given.reason };
 }
 
-function found(silence: Silence | undefined): Silence {
-  if (!silence) throw new PicketError('not_found', 'there is no such silence');
-  return silence;
+function found(silences: SilenceRoutesDeps['silences'], id: string): Silence {
+  const silence = silences.get(id);
+  if (silence) return silence;
+  throw new PicketError('not_found', `there is no silence "${id}"`, {
+    remedy: '/v1/silences lists those that there are',
+  });
 }
 
 function shown({ id, match, startsMs, endsMs, author, reason, createdMs }: Silence, nowMs: number) {

@@ -141,7 +141,7 @@ test('what the detector objects to is told, and one that is not there too', asyn
       url,
       /^picket: --status: is none of the values there are; use one of pending, active/,
     ],
-    ['silences expire none', url, /no such silence/],
+    ['silences expire none', url, /there is no silence "none"/],
     ['incidents show none', url, /there is no incident "none"/],
     ['incidents ack none', url, /there is no incident "none"/],
     [

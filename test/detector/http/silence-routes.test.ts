@@ -60,6 +60,12 @@ test('what is no silence is refused with every mistake named', async (t) => {
     const errors = problemIn(response).errors as { pointer: string }[];
     assert.deepEqual([...new Set(errors.map(({ pointer }) => pointer))].sort(), pointers, JSON.stringify(payload));
   }
+  const payload = { ...GIVEN, author: 5, reason: undefined };
+  const { errors } = problemIn(await app.inject({ method: 'POST', url: '/v1/silences', payload }));
+  assert.deepEqual(errors, [
+    { pointer: '/author', message: 'must be a text in quotes' },
+    { pointer: '/reason', message: 'is missing' },
+  ]);
   assert.deepEqual((await app.inject('/v1/silences')).json(), { items: [] });
 });
 
