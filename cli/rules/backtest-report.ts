@@ -23,7 +23,7 @@ export function renderBacktest(report: BacktestReport): string {
   const { commit, rows, fired, alerts, limit, suppressed, without_value, difference, against } = report;
   const held = Object.entries(suppressed).map(([reason, count]) => `${count} x ${reason}`);
   const silent = Object.entries(without_value).map(([rule, reason]) => `${rule}: ${reason}`);
-  const count = `${rows.toLocaleString('en')} rows, rules of ${commit}: ${fired.length} incidents, ${alerts} of them alerts (warning or critical)`;
+  const count = `${rows.toLocaleString('en')} rows, rules of ${commit}: ${fired.length} incident${fired.length === 1 ? '' : 's'}, ${alerts} of them alerts (warning or critical)`;
   return [
     count,
     ...(fired.length > 0 ? [table(report.rules), listed('Incidents', fired.map(lineOf))] : []),

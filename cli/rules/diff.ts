@@ -4,7 +4,7 @@ import { formatProblem, hasErrors } from '../../detector/rules/problem.js';
 import type { Rule } from '../../detector/rules/rule.js';
 import { type LoadedRules, loadRules } from '../../detector/rules/rule-set.js';
 import { readRuleTexts } from './read.js';
-import { loadRulesAt } from './refs.js';
+import { loadRulesOf } from './refs.js';
 
 interface RuleChange {
   readonly rule: string;
@@ -15,15 +15,15 @@ interface RuleChange {
 export function diffCommand(): Command {
   return new Command('diff')
     .description(
-      'Shows which rules two Git commits differ in, field by field; exit 1 where the newer ones have errors.',
+      'Shows which rules two Git commits or folders differ in, field by field; exit 1 where the newer ones have errors.',
     )
-    .argument('<old>', 'commit, branch or tag')
-    .argument('[new]', 'commit, branch or tag; default: the folder as it is now')
+    .argument('<old>', 'commit, branch, tag or folder')
+    .argument('[new]', 'commit, branch, tag or folder; default: --rules as it is now')
     .option('--rules <dir>', 'folder of the rules', 'rules')
     .addOption(new Option('--format <format>', 'output').choices(['text', 'json']).default('text'))
     .action(async (old: string, now: string | undefined, { rules, format }: { rules: string; format: string }) => {
-      const was = await loadRulesAt(old, rules);
-      const is = now === undefined ? loadRules(await readRuleTexts([rules]), null) : await loadRulesAt(now, rules);
+      const was = await loadRulesOf(old, rules);
+      const is = now === undefined ? loadRules(await readRuleTexts([rules]), null) : await loadRulesOf(now, rules);
       const changes = changesOf(was, is);
       console.log(format === 'json' ? JSON.stringify(changes, null, 2) : render(changes));
       for (const problem of is.problems) console.error(formatProblem(problem));

@@ -14,27 +14,27 @@ export async function readRuleSetAt(ref: string, folder: string): Promise<RuleSe
 
 /** A rule set of a commit where `refOrFolder` names one, else of the folder. */
 export async function readRuleSetOf(refOrFolder: string, folder: string): Promise<RuleSet> {
-  const isFolder = await stat(refOrFolder).then(
-    (entry) => entry.isDirectory(),
-    () => false,
-  );
-  return isFolder
+  return (await isFolder(refOrFolder))
     ? usable(loadRules(await readRuleTexts([refOrFolder]), null), refOrFolder)
     : readRuleSetAt(refOrFolder, folder);
 }
 
 /** As it is read, whether it can be used or not. */
-export async function loadRulesAt(ref: string, folder: string): Promise<LoadedRules> {
-  const { texts, commit } = await readTextsAt(ref, folder);
+export async function loadRulesOf(refOrFolder: string, folder: string): Promise<LoadedRules> {
+  if (await isFolder(refOrFolder)) return loadRules(await readRuleTexts([refOrFolder]), null);
+  const { texts, commit } = await readTextsAt(refOrFolder, folder);
   return loadRules(texts, commit);
 }
 
-async function readTextsAt(ref: string, folder: string): Promise<{ texts: RuleText[]; commit: string }> {
-  // The folder may be gone from the worktree, and is asked for in the commit only.
-  const exists = await stat(folder).then(
+const isFolder = (path: string): Promise<boolean> =>
+  stat(path).then(
     (entry) => entry.isDirectory(),
     () => false,
   );
+
+async function readTextsAt(ref: string, folder: string): Promise<{ texts: RuleText[]; commit: string }> {
+  // The folder may be gone from the worktree, and is asked for in the commit only.
+  const exists = await isFolder(folder);
   const options = { dir: exists ? folder : dirname(folder), env: process.env };
   const prefix = await prefixOf(options);
   const commit = await resolveCommit(ref, options);

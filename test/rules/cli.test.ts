@@ -174,7 +174,7 @@ describe('picket rules backtest and diff', () => {
     });
     const { exit, out } = picket(['rules', 'backtest', EXCERPT, '--max-alerts', '0'], folder);
     assert.equal(exit, 1);
-    assert.match(out, /47,784 rows, rules of content-[0-9a-f]{12}: 1 incidents, 1 of them alerts/);
+    assert.match(out, /47,784 rows, rules of content-[0-9a-f]{12}: 1 incident, 1 of them alerts/);
     assert.match(out, /\nslow +1 +1 +1 +0\.5\d+ +0\.5\d+ +0\.\d+\n1 other rules did not fire\n/);
     assert.match(
       out,
@@ -212,6 +212,14 @@ describe('picket rules backtest and diff', () => {
     assert.deepEqual(run(', mute: [{name: m, from: "00:00", to: "00:00"}]').suppressed, { 'rule slow, mute "m"': 1 });
     assert.equal(run(', severity: {warning: 0.9, critical: 0.95}').alerts, 0);
     assert.equal(run(', status: experimental').alerts, 0);
+  });
+
+  it('compare two folders', (t) => {
+    const [old, now] = [STRAGGLER, '{id: slow, kind: straggler, for: 3 steps}'].map((rule) =>
+      folderOf(t, { 'r.yml': rulesFile(rule) }),
+    ) as [string, string];
+    assert.match(picket(['rules', 'diff', old, now]).out, /^changed slow\n {2}for: \(not set\) -> "3 steps"\n/);
+    assert.match(picket(['rules', 'diff', now, '--rules', now]).out, /^No rule differs/);
   });
 
   it('compare two commits', (t) => {

@@ -70,7 +70,7 @@ it(
     const range = ['--since', new Date(sinceMs).toISOString(), '--until', new Date(untilMs).toISOString()];
     const { exit, out, err } = picket(['rules', 'backtest', '--brokers', brokers.join(','), ...range], folder);
     assert.equal(exit, 0, err);
-    assert.match(out, /1,280 rows, .*1 incidents, 1 of them alerts/);
+    assert.match(out, /1,280 rows, .*1 incident, 1 of them alerts/);
     assert.match(out, /critical within, rule slow/);
     assert.match(err, /1 messages could not be read/);
     const admin = new Kafka({ brokers, logLevel: logLevel.NOTHING }).admin();
