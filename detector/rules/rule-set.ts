@@ -24,9 +24,9 @@ export class RuleSet {
     this.#byId = new Map(this.rules.map((rule) => [rule.id, rule]));
   }
 
-  /** Names of the labels that rules add. */
+  /** Names of the labels that rules add; an owner is one. */
   labelNames(): ReadonlySet<string> {
-    return new Set(this.rules.flatMap(({ labels }) => [...labels.keys()]));
+    return new Set(this.rules.flatMap(({ labels, owner }) => [...(owner ? ['owner'] : []), ...labels.keys()]));
   }
 
   rule(id: string): Rule | undefined {

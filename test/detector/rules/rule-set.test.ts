@@ -17,6 +17,12 @@ describe('a rule set', () => {
     assert.deepEqual(set?.kindsWithoutRule().length, 12);
   });
 
+  it('knows which labels its rules add', () => {
+    const labelled = { path: 'l.yml', text: fileOf('{id: l1, kind: comm_hang, owner: net, labels: {team: a}}') };
+    assert.deepEqual(loadRules([a, b], 'c1').set?.labelNames(), new Set());
+    assert.deepEqual(loadRules([a, labelled], 'c1').set?.labelNames(), new Set(['owner', 'team']));
+  });
+
   it('is refused whole for one mistake in one file, and every mistake is told', () => {
     const bad = { path: 'c.yml', text: fileOf('{id: c1, kind: nix}') };
     const { set, problems } = loadRules([a, bad, b, { path: 'd.yml', text: '' }], 'c1');
