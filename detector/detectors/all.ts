@@ -62,6 +62,8 @@ const EXPLAIN_DRIFT: ReadonlySet<IncidentKind> = new Set([
   'transient_stall',
 ]);
 
+const TRANSFERS: ReadonlySet<IncidentKind> = new Set(['nvlink_stall', 'comm_slow', 'tp_slow_path']);
+
 /** Keys of ranks that are slow but cost the others little. */
 const SLOW_RANK = 'slow=';
 
@@ -80,11 +82,32 @@ function single(findings: readonly Finding[]): Finding[] {
   return [...first.values()];
 }
 
+/** Onsets so many steps apart may be one: slow transfers are believed after 10 of 12 steps. */
+const SAME_ONSET_STEPS = 12;
+
+/**
+ * Work that takes a GPU's processors and memory from its rank takes them from the collectives that run there too: on two
+ * H200, matrix products beside the steps of one rank lowered the bus bandwidth of its all-reduces from 7.6 to 5.0 GB/s. A
+ * link cannot make compute longer, so that a rank whose compute grew by more is the reason.
+ */
+function isCrowded(transfer: Finding, findings: readonly Finding[], members: readonly number[]): boolean {
+  const slows = ({ kind, key, cause, subject, cost, onsetStep }: Finding): boolean =>
+    kind === 'straggler' &&
+    !key.startsWith(SLOW_RANK) &&
+    (cause === 'compute' || cause === 'memory') &&
+    subject.ranks.some((rank) => members.includes(rank)) &&
+    cost.ms_per_step > transfer.cost.ms_per_step &&
+    Math.abs(onsetStep - transfer.onsetStep) <= SAME_ONSET_STEPS;
+  return TRANSFERS.has(transfer.kind) && findings.some(slows);
+}
+
 /**
  * Leaves out what another finding explains: while durations come in another unit nothing can be said of them, and a drift
  * of the whole job is what remains when nothing else is found.
+ *
+ * @param ranksOf the members of a group
  */
-export function explained(all: readonly Finding[]): Finding[] {
+export function explained(all: readonly Finding[], ranksOf: (group: string) => readonly number[]): Finding[] {
   if (all.length === 0) return [];
   const findings = single(all);
   const unusable = findings.filter(({ kind }) => kind === 'data_quality');
@@ -100,8 +123,10 @@ export function explained(all: readonly Finding[]): Finding[] {
   const slowGroups = new Set(
     findings.filter(({ key }) => /^group=[^|]*$/.test(key)).map(({ subject }) => subject.group),
   );
-  return findings.filter(({ kind, key, cause, subject }) => {
+  return findings.filter((finding) => {
+    const { kind, key, cause, subject } = finding;
     if (kind === 'step_drift') return !drift;
+    if (subject.group && isCrowded(finding, findings, ranksOf(subject.group))) return false;
     if (key === 'rotating') return !late;
     if (key.startsWith(SLOW_RANK)) return !subject.ranks.some((rank) => straggling.has(rank));
     // A group that lies behind its own past or the fleet need not be compared with others as well.

@@ -74,6 +74,11 @@ function earlierOf({ topology, detectors, earlier }: JobState, meta: JobMeta): E
   return new Map([...(earlier ?? []), ...[...known].filter(([, { group }]) => !slow.has(group))]);
 }
 
+function ranksOf(view: StepView, topology: JobTopology, group: string): number[] {
+  const { slots = [] } = view.groups.find(({ name }) => name === group) ?? {};
+  return slots.map((slot) => topology.ranks[slot] as number);
+}
+
 /** One job and run: rows -> steps -> decomposition -> window -> detectors -> incidents. */
 export class JobPipeline {
   readonly state: JobState;
@@ -176,7 +181,10 @@ export class JobPipeline {
     const found: Finding[] = [];
     for (const { name, detector } of DETECTORS)
       for (const finding of detector.step(detectors.get(name), window, policy.params)) found.push(finding);
-    const findings = corroborate(explained(found), window);
+    const findings = corroborate(
+      explained(found, (group) => ranksOf(view, topology, group)),
+      window,
+    );
     findings.push(...expressionFindings(expressions, policy.expressions, window, assembler.counts.steps));
     return [...follow(book, findings, view.step, view.startNs, policy, holds), ...this.#followQuality(view)];
   }

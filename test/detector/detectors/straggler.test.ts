@@ -39,6 +39,40 @@ describe('time that a rank loses between its phases', () => {
   });
 });
 
+describe('a host that now and then launches a little later', () => {
+  /** Two tensor-parallel ranks at 2 ms a step; rank 0 idles so much longer, and the other waits for it. */
+  function verdicts(later: (step: number) => number): unknown[][] {
+    const phases = (step: number, rank: number): Phase[] => {
+      const [idle, wait] = rank === 0 ? [later(step), 0] : [0, later(step)];
+      const start = 1_770_000_000_000_000_000n + BigInt(2_000_000 * step);
+      const at = (ms: number): bigint => start + BigInt(Math.round(1e6 * ms));
+      const facts = { decode_tokens: 8, graph: 8 };
+      return [
+        { phase: 'step', ms: 1.8 + later(step), start_ns: at(0), ...facts },
+        { phase: 'attention', ms: 1.4, start_ns: at(0), ...facts },
+        { phase: 'all_reduce', ms: 0.3 + wait, start_ns: at(1.5 + idle), ...facts },
+      ];
+    };
+    const { incidents } = judge(trace({ ranks: 2, steps: 400, period: 2, phases, jitter: 0.002 }));
+    return incidents.map(({ kind, cause, subject, onset_step }) => [kind, cause, subject.ranks, onset_step]);
+  }
+  const wandering = (step: number): number => (step >= ONSET && step < ONSET + 35 ? 0.06 : 0);
+
+  it('is not told of: it has cost 2 ms in all when it is over', () => {
+    assert.deepEqual(verdicts(wandering), []);
+  });
+
+  it('is told of where it lasts', () => {
+    const lasting = (step: number): number => (step >= ONSET ? 0.06 : 0);
+    assert.deepEqual(verdicts(lasting), [['straggler', 'host', [0], ONSET]]);
+  });
+
+  it('is told of from the step on in which it became much later', () => {
+    const grown = (step: number): number => (step >= 110 ? 1.2 : wandering(step));
+    assert.deepEqual(verdicts(grown), [['straggler', 'host', [0], 110]]);
+  });
+});
+
 describe('replicas that serve different requests in step', () => {
   /** Two replicas of two tensor-parallel ranks; attention takes as long as the contexts of a replica say. */
   function stragglers(slower: (step: number, rank: number) => number): unknown[][] {
