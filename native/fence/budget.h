@@ -11,6 +11,12 @@ struct FenceCosts {
   double side_ns = 0, in_line_ns = 0, eager_ns = 0;
 };
 
+// What a pass with fences costs more; 0 each: unknown.
+struct Price {
+  double each_ns = 0, once_ns = 0;
+  double of(double fences) const { return once_ns + each_ns * fences; }
+};
+
 constexpr uint32_t kNoPhase = ~uint32_t(0);
 
 // What one pass through an outermost phase (a forward pass) holds of one phase.
@@ -20,10 +26,15 @@ struct PhaseUse {
 };
 using PhaseUses = std::map<uint32_t, PhaseUse>;  // by phase id
 
+// How often in a captured pass a border of the second phase came right after one of the first, with no kernel between:
+// both are written by one fence.
+using Merges = std::map<std::pair<uint32_t, uint32_t>, uint32_t>;
+
 // Of `stride` occurrences of a phase the middle one is stamped, with all that is inside it.
 struct Plan {
   std::map<uint32_t, uint32_t> strides;  // of phases that are sampled
   uint32_t borders = 0, kept = 0;        // in one pass: all, and those stamped
+  double fences = 0;                     // that write these
   double predicted = 0;                  // share of the pass that these cost; 0 unknown
 
   uint32_t stride_of(uint32_t phase) const;
@@ -33,10 +44,10 @@ inline bool is_sampled(uint32_t occurrence, uint32_t stride) { return occurrence
 // How many of `count` occurrences are stamped.
 uint32_t sampled(uint32_t count, uint32_t stride);
 
-// The densest plan whose `cost_ns` a border stays under `budget`, a share of span_ns. Phases deep inside are thinned
+// The densest plan whose price stays under `budget`, a share of span_ns. Phases deep inside are thinned
 // before those around them, computation before collectives; none is left out altogether, and collectives inside a
 // stamped phase always are stamped, since they are taken off its time. Strides are odd, so that samples alternate
-// between the members of pairs. Where span or cost is unknown (0), or without a budget (0), everything is stamped.
-Plan choose_plan(const PhaseUses& uses, double cost_ns, double span_ns, double budget);
+// between the members of pairs. Where span or price is unknown (0), or without a budget (0), everything is stamped.
+Plan choose_plan(const PhaseUses& uses, const Merges& merges, const Price& price, double span_ns, double budget);
 
 }  // namespace picket

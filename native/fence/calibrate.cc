@@ -29,7 +29,8 @@ CuResult Gpu::put_chain(int form) {
     if (form == kEager) result = launch(stream_, &id, 1);
     if (form == kEager || result != 0) continue;
     result = capture_of(stream_, &capture);
-    if (result == 0) result = add_to_graph(stream_, capture, id, form);
+    CuNode node = nullptr;
+    if (result == 0) result = add_to_graph(stream_, capture, id, form, &node);
   }
   return result;
 }

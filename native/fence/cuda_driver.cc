@@ -23,7 +23,8 @@ bool resolve(void* lib, CudaDriver* d, std::string* missing) {
   bool edges = find(lib, &d->add_edges, &optional, "cuGraphAddDependencies_v2") &&
                find(lib, &d->remove_edges, &optional, "cuGraphRemoveDependencies_v2") &&
                find(lib, &d->dependents, &optional, "cuGraphNodeGetDependentNodes_v2") &&
-               find(lib, &d->launch_with, &optional, "cuLaunchKernelEx");
+               find(lib, &d->launch_with, &optional, "cuLaunchKernelEx") &&
+               find(lib, &d->set_node_attribute, &optional, "cuGraphKernelNodeSetAttribute");
   if (!edges) d->add_edges = nullptr;
   return find(lib, &d->init, missing, "cuInit") && find(lib, &d->driver_version, missing, "cuDriverGetVersion") &&
          find(lib, &d->error_name, missing, "cuGetErrorName") && find(lib, &d->device_get, missing, "cuDeviceGet") &&

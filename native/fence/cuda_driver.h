@@ -94,6 +94,7 @@ struct CudaDriver {
   CuResult (*node_type)(CuNode, int*);
   CuResult (*node_attribute)(CuNode, int, void*);
   // Of CUDA 12.3: add_edges is null where one is missing.
+  CuResult (*set_node_attribute)(CuNode, int, const void*);
   CuResult (*add_edges)(CuGraph, const CuNode*, const CuNode*, const CuEdge*, size_t);
   CuResult (*remove_edges)(CuGraph, const CuNode*, const CuNode*, const CuEdge*, size_t);
   CuResult (*dependents)(CuNode, CuNode*, CuEdge*, size_t*);

@@ -11,13 +11,15 @@ namespace picket {
 
 constexpr unsigned kMaxMerged = 8;
 
-// Argument of picket_fence: writes ids[0..count) with one time. Addresses are the device's.
+// Argument of picket_fence: writes ids[0..count) with one time, from the first that begins a phase on with one lead_ns
+// later: in line, what begins waits for the fence itself. Addresses are the device's.
 struct FenceArgs {
   uint64_t cursor;      // u64 in device memory: records claimed
   uint64_t ring;        // the segment's fence ring, mapped
   uint32_t mask, log2;  // capacity - 1 and its logarithm
   uint32_t count;
   uint32_t ids[kMaxMerged];
+  uint32_t lead_ns;
 };
 static_assert(sizeof(FenceArgs) == 64, "as the PTX below reads it");
 
@@ -38,9 +40,9 @@ constexpr char kFencePtx[] = R"PTX(
 
 .visible .entry picket_fence(.param .align 8 .b8 args[64])
 {
-  .reg .pred  %more;
-  .reg .b32   %mask, %log2, %count, %id, %index, %slot;
-  .reg .b64   %time, %cursor, %ring, %claim, %number, %lap, %stamp, %identity, %address, %param;
+  .reg .pred  %more, %begins;
+  .reg .b32   %mask, %log2, %count, %id, %index, %slot, %type;
+  .reg .b64   %time, %lead, %cursor, %ring, %claim, %number, %lap, %stamp, %identity, %address, %param;
 
   // HOPPER griddepcontrol.wait;
   mov.u64     %time, %globaltimer;
@@ -50,6 +52,8 @@ constexpr char kFencePtx[] = R"PTX(
   ld.param.u32 %mask, [args+16];
   ld.param.u32 %log2, [args+20];
   ld.param.u32 %count, [args+24];
+  ld.param.u32 %type, [args+60];
+  cvt.u64.u32 %lead, %type;
   cvta.to.global.u64 %cursor, %cursor;
   cvta.to.global.u64 %ring, %ring;
   cvt.u64.u32 %claim, %count;
@@ -59,6 +63,11 @@ constexpr char kFencePtx[] = R"PTX(
   setp.eq.u32 %more, %count, 0;
   @%more bra  DONE;
 NEXT:
+  ld.param.u32 %id, [%param+28];
+  shr.u32     %type, %id, 30;
+  setp.eq.u32 %begins, %type, 0;
+  @%begins add.u64 %time, %time, %lead;
+  @%begins mov.u64 %lead, 0;
   // stamp = time | (number / capacity + 1) % 4 << 62
   shr.u64     %lap, %number, %log2;
   add.u64     %lap, %lap, 1;
@@ -69,7 +78,6 @@ NEXT:
   and.b32     %slot, %slot, %mask;
   mad.wide.u32 %address, %slot, 16, %ring;
   // identity = id | (number + 1) << 32
-  ld.param.u32 %id, [%param+28];
   add.u64     %number, %number, 1;
   shl.b64     %identity, %number, 32;
   cvt.u64.u32 %claim, %id;

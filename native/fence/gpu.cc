@@ -108,8 +108,9 @@ bool Gpu::load(std::string* error) {
   return ok("launching a fence", launch(stream_, nullptr, 0)) && ok("running a fence", d.stream_synchronize(stream_));
 }
 
-FenceArgs Gpu::arguments(const uint32_t* ids, unsigned count) const {
-  FenceArgs args = {target_.cursor, target_.ring, target_.mask, target_.log2, count, {}};
+FenceArgs Gpu::arguments(const uint32_t* ids, unsigned count, bool in_line) const {
+  uint32_t lead_ns = in_line ? uint32_t(costs_.in_line_ns) : 0;
+  FenceArgs args = {target_.cursor, target_.ring, target_.mask, target_.log2, count, {}, lead_ns};
   for (unsigned i = 0; i < count; i++) args.ids[i] = ids[i];
   return args;
 }
@@ -128,7 +129,7 @@ CuResult Gpu::capture_of(CuStream stream, Capture* capture) const {
 CuResult Gpu::launch(CuStream stream, const uint32_t* ids, unsigned count, bool captured) const {
   const CudaDriver& d = driver();
   ContextScope scope(d, place_.context);
-  FenceArgs args = arguments(ids, count);
+  FenceArgs args = arguments(ids, count, captured);
   void* parameters[] = {&args};
   if (overlaps_eager_ && !captured) {
     CuLaunchAttribute early = {kCuAttributeProgrammaticStreamSerialization, 0, {1}};
@@ -193,9 +194,21 @@ CuResult Gpu::add_side(const Capture& capture, const Chain& chain, FenceArgs arg
   void* parameters[] = {&args};
   CuKernelNode description = kernel_node(fence_, parameters);
   CuResult result = driver().add_kernel_node(node, capture.graph, waits.data(), waits.size(), &description);
-  for (size_t i = 0; overlaps_ && result == 0 && i < capture.count; i++)
+  bool apart = overlaps_ && collectives_;
+  for (size_t i = 0; overlaps_ && result == 0 && i < (apart ? waits.size() : capture.count); i++)
     if (is_kernel(waits[i])) result = overlap(capture.graph, waits[i], *node);
+  if (apart && result == 0) keep_apart(*node);
   return result;
+}
+
+// Kernels that order their writes to other GPUs, as those of an all-reduce over peer memory, would wait for the fence's
+// write to the host, unless it is in another memory domain. Where the driver refuses they do.
+void Gpu::keep_apart(CuNode node) const {
+  union {
+    int integer;
+    char bytes[64];
+  } domain = {kCuMemSyncDomainRemote};
+  driver().set_node_attribute(node, kCuAttributeMemSyncDomain, &domain);
 }
 
 CuResult Gpu::add_in_line(CuStream stream, const Capture& before, uint32_t id, CuNode* node) {
@@ -226,26 +239,26 @@ bool Gpu::is_of_nccl(CuNode node) const {
 
 // Beside NCCL's nodes any second branch of a graph costs microseconds a collective, however small it is
 // (docs/overhead.md); so fences of a graph that may get them start in line.
-int Gpu::best_form(const Capture& capture, bool expected, bool captured) {
+int Gpu::best_form(const Capture& capture, bool captured) {
   ContextScope scope(driver(), place_.context);
   std::lock_guard<std::mutex> guard(mutex_);
   nccl_ = nccl_ || has_nccl(capture);
   no_nccl_ = no_nccl_ || captured;
-  return nccl_ || (expected && !no_nccl_) ? PICKET_FORM_IN_LINE : PICKET_FORM_SIDE;
+  return nccl_ || (collectives_ && !no_nccl_) ? PICKET_FORM_IN_LINE : PICKET_FORM_SIDE;
 }
 
 bool Gpu::has_nccl(const Capture& capture) {
-  if (inspected_.capture != capture.id) inspected_ = Inspected{capture.id, 0, false};
+  if (inspected_.capture != capture.id) inspected_ = Inspected{capture.id, 0, false, {}};
   size_t count = 0;
   if (inspected_.nccl || driver().graph_nodes(capture.graph, nullptr, &count) != 0) return inspected_.nccl;
   std::vector<CuNode> nodes(count);
   if (count > inspected_.nodes && driver().graph_nodes(capture.graph, nodes.data(), &count) != 0) return false;
   for (; inspected_.nodes < count && !inspected_.nccl; inspected_.nodes++)
-    inspected_.nccl = is_of_nccl(nodes[inspected_.nodes]);
+    inspected_.nccl = !inspected_.fences.count(nodes[inspected_.nodes]) && is_of_nccl(nodes[inspected_.nodes]);
   return inspected_.nccl;
 }
 
-CuResult Gpu::add_to_graph(CuStream stream, const Capture& capture, uint32_t id, int form) {
+CuResult Gpu::add_to_graph(CuStream stream, const Capture& capture, uint32_t id, int form, CuNode* node) {
   ContextScope scope(driver(), place_.context);
   std::lock_guard<std::mutex> guard(mutex_);
   Chain& chain = chains_[stream];
@@ -259,13 +272,14 @@ CuResult Gpu::add_to_graph(CuStream stream, const Capture& capture, uint32_t id,
               (in_line ? waits.size() == 1 && waits[0] == chain.node : waits == chain.dependencies);
   if (same) {
     result = merge(&chain, id);
+    *node = chain.node;
   } else {
-    FenceArgs args = arguments(&id, 1);
-    CuNode node = nullptr;
+    FenceArgs args = arguments(&id, 1, in_line);
     release_successors(capture.graph, &chain);
-    result = in_line ? add_in_line(stream, capture, id, &node) : add_side(capture, chain, args, &node);
+    result = in_line ? add_in_line(stream, capture, id, node) : add_side(capture, chain, args, node);
     if (result == 0) {
-      chain = Chain{capture.id, node, in_line, waits, args};
+      if (!in_line && inspected_.capture == capture.id) inspected_.fences.insert(*node);
+      chain = Chain{capture.id, *node, in_line, waits, args};
       add_relaxed(&control->graph_nodes, uint64_t(1));
     }
   }

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "../include/picket_fence.h"
@@ -59,11 +60,13 @@ class Gpu {
   // Stamps on the stream, or in line into its capture.
   CuResult launch(CuStream stream, const uint32_t* ids, unsigned count, bool captured = false) const;
   // Stamps into the stream's active capture. `form`: side or in line.
-  CuResult add_to_graph(CuStream stream, const Capture& capture, uint32_t id, int form);
+  // Gives the fence's node.
+  CuResult add_to_graph(CuStream stream, const Capture& capture, uint32_t id, int form, CuNode* node);
 
-  // The form for a border of this capture where none is asked for. `expected`: collectives may be captured; `captured`:
-  // one just was.
-  int best_form(const Capture& capture, bool expected, bool captured);
+  // Collectives may be captured.
+  void expect_collectives() { collectives_ = true; }
+  // The form for a border of this capture where none is asked for. `captured`: a collective just was.
+  int best_form(const Capture& capture, bool captured);
 
   // What follows on the stream waits for let_go(), at most 20 ms, so that the host gets ahead of the GPU.
   CuResult hold(CuStream stream);
@@ -97,14 +100,16 @@ class Gpu {
     uint64_t capture = 0;
     size_t nodes = 0;
     bool nccl = false;
+    std::unordered_set<CuNode> fences;  // ours, beside the stream
   };
 
   bool load(std::string* error);
-  FenceArgs arguments(const uint32_t* ids, unsigned count) const;
+  FenceArgs arguments(const uint32_t* ids, unsigned count, bool in_line = false) const;
   CuResult merge(Chain* chain, uint32_t id);
   CuResult add_side(const Capture& capture, const Chain& chain, FenceArgs args, CuNode* node);
   CuResult add_in_line(CuStream stream, const Capture& capture, uint32_t id, CuNode* node);
   bool is_kernel(CuNode node) const;
+  void keep_apart(CuNode node) const;
   bool is_of_nccl(CuNode node) const;
   CuResult overlap(CuGraph graph, CuNode from, CuNode to) const;
   bool has_nccl(const Capture& capture);
@@ -132,6 +137,7 @@ class Gpu {
   std::mutex mutex_;
   std::unordered_map<CuStream, Chain> chains_;
   Inspected inspected_;
+  std::atomic<bool> collectives_{false};
   bool nccl_ = false, no_nccl_ = false;  // seen: NCCL's nodes, and a collective without them
   FenceCosts costs_;
 };

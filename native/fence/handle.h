@@ -18,7 +18,6 @@ struct picket_handle {
   std::unique_ptr<picket::ClockThread> clock;
   std::atomic<bool> off{false};
   std::atomic<int> form{PICKET_FORM_AUTO};
-  std::atomic<bool> collectives{false};  // phases of kind comm are registered
   std::mutex mutex;  // guards what follows
   picket::Phases phases;
   picket::Lanes lanes;

@@ -13,6 +13,10 @@ namespace {
 // Between kernels that fill the GPU a launched fence cost three times what it does in the calibration, which does not
 // see how the tail of one kernel and the start of the next overlap (docs/overhead.md).
 constexpr double kLaunchedFactor = 3;
+// In the graph of a model a fence in line cost up to 1.5 times what it does in the calibration, one beside the stream
+// twice, and beside collectives, which hand each delay of a rank on to the others, 2.7 times. A second branch, however
+// small, cost a step of 500 kernels 15 to 60 us more.
+constexpr double kInLineFactor = 1.5, kSideFactor = 2, kHandedOnFactor = 3, kBranchNs = 60000;
 constexpr size_t kMaxDepth = 64;  // phases that never end must not pile up
 
 bool has_collectives(const PhaseUses& uses) {
@@ -40,11 +44,12 @@ Overhead::Lane& Overhead::lane_of(const BorderPlace& place) {
   return lane;
 }
 
-uint32_t Overhead::begin(const BorderPlace& place, uint32_t phase, bool always) {
+uint32_t Overhead::begin(BorderPlace* place, uint32_t phase, bool always) {
   uint8_t kind = segment_->phases()[phase].kind;
   if (budget_ <= 0 || kind == PICKET_KIND_STEP) return phase;
-  Lane& lane = lane_of(place);
+  Lane& lane = lane_of(*place);
   if (lane.open.empty() && kind == PICKET_KIND_COMPUTE) enter_pass(place, &lane, phase);
+  follow(place, &lane, phase);
   bool outermost = lane.open.empty();
   lane.open.push_back(outermost ? Open{phase, phase, 1} : nested(&lane, phase, kind == PICKET_KIND_COMM, always));
   return lane.open.back().written;
@@ -70,9 +75,10 @@ Overhead::Open Overhead::nested(Lane* lane, uint32_t phase, bool comm, bool alwa
   return {phase, phases_->weighted(segment_, phase, float(weight)), weight};
 }
 
-uint32_t Overhead::end(const BorderPlace& place, uint32_t phase) {
+uint32_t Overhead::end(BorderPlace* place, uint32_t phase) {
   if (budget_ <= 0 || segment_->phases()[phase].kind == PICKET_KIND_STEP) return phase;
-  Lane& lane = lane_of(place);
+  Lane& lane = lane_of(*place);
+  follow(place, &lane, phase);
   for (size_t at = lane.open.size(); at-- > 0;) {
     if (lane.open[at].phase != phase) continue;
     uint32_t written = lane.open[at].written;
@@ -83,17 +89,32 @@ uint32_t Overhead::end(const BorderPlace& place, uint32_t phase) {
   return phase;
 }
 
-void Overhead::enter_pass(const BorderPlace& place, Lane* lane, uint32_t phase) {
+void Overhead::stamped_in_line(const BorderPlace& place, CuNode node) {
+  if (budget_ > 0) lanes_[place.lane].waits = {node};
+}
+
+void Overhead::follow(BorderPlace* place, Lane* lane, uint32_t phase) {
+  if (place->capture == 0) return;
+  if (lane->last != kLeftOut && lane->waits == place->waits) lane->merges[{lane->last, phase}]++;
+  lane->last = phase;
+  lane->waits = place->waits;
+  if (place->free && !lane->open.empty()) place->form = lane->form;
+}
+
+void Overhead::enter_pass(BorderPlace* place, Lane* lane, uint32_t phase) {
   Pass& pass = passes_[phase];
   lane->uses.clear();
   lane->seen.clear();
-  if (place.capture != 0) {
+  lane->merges.clear();
+  lane->last = kLeftOut;
+  if (place->capture != 0) {
     pass.gates = std::max(pass.gates, 1);  // the next pass may warm up for the next capture
     lane->plan = plan_of(place, pass, phase);
+    lane->form = place->form;
     return;
   }
   if (pass.gates > 0) {
-    if (!gate_shut_ && gpu_->hold(place.stream) == 0) pass.gates--, gate_shut_ = lane->gated = true;
+    if (!gate_shut_ && gpu_->hold(place->stream) == 0) pass.gates--, gate_shut_ = lane->gated = true;
   } else if (!pass.planned) {
     pass.planned = true;
     pass.eager = plan_of(place, pass, phase);
@@ -104,22 +125,41 @@ void Overhead::enter_pass(const BorderPlace& place, Lane* lane, uint32_t phase) 
 void Overhead::leave_pass(Lane* lane, uint32_t phase) {
   auto pass = passes_.find(phase);
   if (pass != passes_.end()) pass->second.uses = lane->uses;
+  if (pass != passes_.end() && lane->capture != 0) pass->second.merges = lane->merges;
   if (!lane->gated) return;
   gpu_->let_go();
   gate_shut_ = lane->gated = false;
 }
 
-Plan Overhead::plan_of(const BorderPlace& place, const Pass& pass, uint32_t phase) {
+Price Overhead::price_of(const BorderPlace& place, const PhaseUses& uses) const {
+  const FenceCosts& costs = gpu_->costs();
+  if (place.capture == 0) return {kLaunchedFactor * costs.eager_ns};
+  if (place.form == PICKET_FORM_IN_LINE) return {kInLineFactor * costs.in_line_ns};
+  return {(has_collectives(uses) ? kHandedOnFactor : kSideFactor) * costs.side_ns, kBranchNs};
+}
+
+Plan Overhead::plan_of(BorderPlace* place, const Pass& pass, uint32_t phase) {
   auto spans = shortest_spans(*segment_);
   auto span = spans.find(phase);
   double span_ns = span == spans.end() ? 0 : span->second;
-  const FenceCosts& costs = gpu_->costs();
-  double cost = place.form == PICKET_FORM_SIDE ? costs.side_ns : costs.in_line_ns;
-  if (place.capture == 0) cost = kLaunchedFactor * costs.eager_ns;
-  // A collective hands each delay on to the other ranks: beside them side fences cost up to what in-line ones do.
-  if (place.capture != 0 && has_collectives(pass.uses)) cost = std::max(cost, costs.in_line_ns);
-  Plan plan = choose_plan(pass.uses, cost, span_ns, budget_);
-  report(place, plan, phase, span_ns);
+  auto plan_for = [&] {
+    const Merges& merges = place->capture != 0 ? pass.merges : Merges();
+    return choose_plan(pass.uses, merges, price_of(*place, pass.uses), span_ns, budget_);
+  };
+  Plan plan = plan_for();
+  if (place->capture != 0 && place->free && plan.predicted > 0) {
+    int other = place->form == PICKET_FORM_SIDE ? PICKET_FORM_IN_LINE : PICKET_FORM_SIDE;
+    std::swap(place->form, other);
+    Plan second = plan_for();
+    // What stays within the budget, then what shows more.
+    bool within = second.predicted <= budget_, before = plan.predicted <= budget_;
+    bool better = within != before ? within : before ? second.kept > plan.kept : second.predicted < plan.predicted;
+    if (better)
+      plan = second;
+    else
+      place->form = other;
+  }
+  report(*place, plan, phase, span_ns);
   return plan;
 }
 

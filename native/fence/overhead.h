@@ -18,6 +18,8 @@ struct BorderPlace {
   uint32_t lane;
   uint64_t capture;  // 0: none
   int form;          // of a captured border
+  bool free;         // it may be another one, since none was asked for and nothing speaks against either
+  std::vector<CuNode> waits;  // what the next kernel captured on the stream would wait for
 };
 
 class Overhead {
@@ -26,10 +28,13 @@ class Overhead {
 
   // budget: share of a pass; 0 none. gpu may be null: then everything is stamped.
   void open(Segment* segment, Gpu* gpu, Phases* phases, double budget);
-  // The phase begins. Gives the id to stamp, or kLeftOut. `always`: this call is never left out.
-  uint32_t begin(const BorderPlace& place, uint32_t phase, bool always);
+  // The phase begins. Gives the id to stamp, or kLeftOut, and the form where that is free. `always`: this call is never
+  // left out.
+  uint32_t begin(BorderPlace* place, uint32_t phase, bool always);
   // The phase ends. Gives what begin gave; the phase itself where no begin is known.
-  uint32_t end(const BorderPlace& place, uint32_t phase);
+  uint32_t end(BorderPlace* place, uint32_t phase);
+  // The border was stamped by this node, in line: what the stream captures next waits for it.
+  void stamped_in_line(const BorderPlace& place, CuNode node);
   // What was chosen last and why, for people.
   const std::string& reason() const { return reason_; }
 
@@ -44,21 +49,28 @@ class Overhead {
     PhaseUses uses;                     // in the outermost phase that is open
     std::map<uint32_t, uint32_t> seen;  // occurrences that sampling chooses from
     Plan plan;
+    int form = PICKET_FORM_SIDE;  // where it is free
     bool gated = false;
+    uint32_t last = kLeftOut;    // phase of the last border captured
+    std::vector<CuNode> waits;  // as that border left the stream
+    Merges merges;
   };
   // What is known of an outermost phase.
   struct Pass {
     PhaseUses uses;
+    Merges merges;  // of the last one captured
     int gates = 3;  // passes still to be timed
     bool planned = false;
     Plan eager;
   };
 
   Lane& lane_of(const BorderPlace& place);
-  void enter_pass(const BorderPlace& place, Lane* lane, uint32_t phase);
+  void follow(BorderPlace* place, Lane* lane, uint32_t phase);
+  void enter_pass(BorderPlace* place, Lane* lane, uint32_t phase);
   void leave_pass(Lane* lane, uint32_t phase);
   Open nested(Lane* lane, uint32_t phase, bool comm, bool always);
-  Plan plan_of(const BorderPlace& place, const Pass& pass, uint32_t phase);
+  Plan plan_of(BorderPlace* place, const Pass& pass, uint32_t phase);
+  Price price_of(const BorderPlace& place, const PhaseUses& uses) const;
   void report(const BorderPlace& place, const Plan& plan, uint32_t phase, double span_ns);
 
   Segment* segment_ = nullptr;

@@ -78,10 +78,12 @@ int place_of(picket_handle* handle, uint32_t phase, void* stream, uint32_t type,
   int result = look_at(handle, stream, capture);
   if (result != PICKET_OK) return result;
   bool captured = capture->status != kCuCaptureNone;
-  *place = {stream, 0, captured ? capture->id : 0, handle->form.load(std::memory_order_relaxed)};
+  *place = {stream, 0, captured ? capture->id : 0, handle->form.load(std::memory_order_relaxed), false, {}};
+  if (captured) place->waits.assign(capture->dependencies, capture->dependencies + capture->count);
   if (captured && place->form == PICKET_FORM_AUTO) {
     bool collective = type == PICKET_FENCE_END && handle->segment->phases()[phase].kind == PICKET_KIND_COMM;
-    place->form = handle->gpu->best_form(*capture, handle->collectives, collective);
+    place->form = handle->gpu->best_form(*capture, collective);
+    place->free = place->form == PICKET_FORM_SIDE;
   }
   return lane_of(handle, stream, captured, &place->lane);
 }
@@ -96,15 +98,19 @@ int border(picket_handle* handle, uint32_t phase, void* stream, uint32_t type) {
   {
     std::lock_guard<std::mutex> guard(handle->mutex);
     Overhead& overhead = handle->overhead;
-    written = type == PICKET_FENCE_BEGIN ? overhead.begin(place, phase, false) : overhead.end(place, phase);
+    written = type == PICKET_FENCE_BEGIN ? overhead.begin(&place, phase, false) : overhead.end(&place, phase);
   }
   if (written == Overhead::kLeftOut) return PICKET_OK;
   uint32_t id = fence_id(type, 0, written);
   if (place.capture == 0) return stamp_now(handle, stream, &id, 1);
   // The dependencies that were looked up stay valid: nothing was captured since.
-  CuResult added = handle->gpu->add_to_graph(stream, capture, id | place.lane << PICKET_FENCE_LANE_SHIFT, place.form);
+  CuNode node = nullptr;
+  id |= place.lane << PICKET_FENCE_LANE_SHIFT;
+  CuResult added = handle->gpu->add_to_graph(stream, capture, id, place.form, &node);
   if (added != 0)
     return fail(handle, PICKET_ERR_CUDA, handle->gpu->driver().describe("adding a fence to a graph", added));
+  std::lock_guard<std::mutex> guard(handle->mutex);
+  if (place.form == PICKET_FORM_IN_LINE) handle->overhead.stamped_in_line(place, node);
   return PICKET_OK;
 }
 
@@ -125,7 +131,7 @@ int begin_call(picket_handle* handle, uint32_t phase, void* stream, const picket
   record.payload.call = *call;
   {
     std::lock_guard<std::mutex> guard(handle->mutex);
-    if (handle->overhead.begin(place, phase, true) == Overhead::kLeftOut) return PICKET_OK;
+    if (handle->overhead.begin(&place, phase, true) == Overhead::kLeftOut) return PICKET_OK;
   }
   uint32_t ids[] = {link_to(put_host(handle, &record)), fence_id(PICKET_FENCE_BEGIN, 0, phase)};
   return stamp_now(handle, stream, ids, 2);
@@ -192,7 +198,7 @@ extern "C" int picket_phase_register(picket_t* handle, const picket_phase* phase
     {
       std::lock_guard<std::mutex> guard(handle->mutex);
       result = handle->phases.add(handle->segment.get(), *phase, id, &error);
-      if (phase->kind == PICKET_KIND_COMM) handle->collectives = true;
+      if (handle->gpu && phase->kind == PICKET_KIND_COMM) handle->gpu->expect_collectives();
     }
     return result == PICKET_OK ? result : fail(handle, result, error);
   });

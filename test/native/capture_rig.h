@@ -68,15 +68,19 @@ struct Rig {
   }
   void begin(uint32_t phase, void* stream = kStream) { CHECK_EQ(picket_begin(handle, phase, stream), PICKET_OK); }
   void end(uint32_t phase, void* stream = kStream) { CHECK_EQ(picket_end(handle, phase, stream), PICKET_OK); }
-  std::vector<uint32_t> drain() {
+  std::vector<uint32_t> drain() { return records().second; }
+  std::vector<uint64_t> times() { return records().first; }
+  // Times and ids.
+  std::pair<std::vector<uint64_t>, std::vector<uint32_t>> records() {
     std::string code, error;
     auto segment = Segment::open(picket_path(handle), true, &code, &error);
     RingReader reader(segment.get());
     std::vector<uint64_t> times(4096);
     std::vector<uint32_t> ids(4096);
-    ids.resize(reader.drain_fences(times.data(), ids.data(), 4096, 1, false).count);
+    size_t count = reader.drain_fences(times.data(), ids.data(), 4096, 1, false).count;
+    times.resize(count), ids.resize(count);
     CHECK_EQ(reader.fences_lost(), 0u);
-    return ids;
+    return {times, ids};
   }
 };
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "../../native/fence/cuda_driver.h"
 #include "../../native/ring/atomics.h"
@@ -27,8 +28,9 @@ int call(const char* name) { return fake_driver()->failing == name ? kError : 0;
 void run_fence(const FenceArgs& args) {
   auto* cursor = reinterpret_cast<uint64_t*>(args.cursor);
   auto* ring = reinterpret_cast<picket_fence_record*>(args.ring);
-  uint64_t first = add_relaxed(cursor, uint64_t(args.count)), now = fake_driver()->clock;
+  uint64_t first = add_relaxed(cursor, uint64_t(args.count)), now = fake_driver()->clock, lead = args.lead_ns;
   for (uint32_t i = 0; i < args.count; i++) {
+    if (args.ids[i] >> PICKET_FENCE_TYPE_SHIFT == PICKET_FENCE_BEGIN) now += std::exchange(lead, 0);
     picket_fence_record* slot = ring + ((first + i) & args.mask);
     store_relaxed(&slot->stamp, fence_stamp(now, first + i, args.log2));
     store_release(&slot->identity, fence_identity(args.ids[i], first + i));
@@ -184,6 +186,10 @@ int cuGraphNodeGetType(CuNode node, int* type) {
 }
 int cuGraphKernelNodeGetAttribute(CuNode node, int, void* value) {
   return *static_cast<int*>(value) = fake_driver()->graph[size_t(index_of(node))].domain, 0;
+}
+int cuGraphKernelNodeSetAttribute(CuNode node, int, const void* value) {
+  fake_driver()->graph[size_t(index_of(node))].domain = *static_cast<const int*>(value);
+  return call("cuGraphKernelNodeSetAttribute");
 }
 int cuGraphRemoveDependencies_v2(CuGraph, const CuNode* from, const CuNode* to, const CuEdge*, size_t) {
   fake::Wait* wait = edge(*from, *to);
