@@ -1,6 +1,7 @@
 """Interleaved comparison of steps that differ only in how borders are stamped."""
 
 import datetime
+import itertools
 import json
 import random
 import statistics
@@ -9,6 +10,7 @@ import sys
 import torch
 
 LEAD_CYCLES = 40_000_000  # some 20 ms
+FIRST = []  # graphs that are not compared, kept with the memory that they allocated
 
 
 class Report:
@@ -34,50 +36,57 @@ class Report:
 
 
 def timed(run, times):
-    """Milliseconds of one of `times` runs, by events."""
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    for _ in range(times):
+    """Milliseconds of one of `times` runs, by events; one lies between any two (see interleaved)."""
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(times + 1)]
+    marks[0].record()
+    for mark in marks[1:]:
         run()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / times
+        mark.record()
+    torch.cuda.synchronize()
+    return marks[0].elapsed_time(marks[-1]) / times
 
 
-def interleaved(runs, rounds, times, seed=1):
+def interleaved(runs, rounds, times, seed=1, pause_cycles=0):
     """{name: milliseconds of each round}; every round runs all of them `times` times, in an order of its own.
 
-    Within a round the GPU has no pause: a kernel at its start lets the host get ahead.
+    A kernel that only waits comes before each round, so that the host gets ahead; with `pause_cycles` also before each
+    run, which keeps a GPU whose kernels draw all its power below its limit, where clocks are steady. An event lies
+    between runs, as engines have work there: graphs of two ranks that follow each other at once run at two speeds some
+    4 % apart, which come and go, unfenced ones too. Of several runs the first two, after another's, are not counted.
     """
     order, results, shuffle = list(runs), {name: [] for name in runs}, random.Random(seed)
-    events = [torch.cuda.Event(enable_timing=True) for _ in range(len(runs) + 1)]
+    first = 2 if times > 2 else 0
+    events = {name: [torch.cuda.Event(enable_timing=True) for _ in range(times + 1)] for name in runs}
     for turn in range(rounds + 2):
         shuffle.shuffle(order)
         torch.cuda._sleep(LEAD_CYCLES)
-        for event, name in zip(events, order):
-            event.record()
-            for _ in range(times):
+        for name in order:
+            if pause_cycles:
+                torch.cuda._sleep(pause_cycles)
+            events[name][0].record()
+            for event in events[name][1:]:
                 runs[name]()
-        events[-1].record()
-        events[-1].synchronize()
-        for begin, end, name in zip(events, events[1:], order):
+                event.record()
+        torch.cuda.synchronize()
+        for name, marks in events.items():
             if turn >= 2:
-                results[name].append(begin.elapsed_time(end) / times)
+                results[name].append(marks[first].elapsed_time(marks[-1]) / (times - first))
     return results
 
 
 def overheads(results):
-    """{name: (median milliseconds, percent over no fences)}: medians over the rounds, each against the mean of its own
-    unfenced runs, so that drift of the GPU's clock does not count. Of the unfenced runs: each against the other."""
+    """{name: (median milliseconds, percent over no fences, standard error of that)}: medians over the rounds, each
+    against the mean of its own unfenced runs, so that drift of the GPU's clock does not count. Of the unfenced runs: each
+    against the other. The standard error of a median of normal samples is 1.253 sigma / sqrt(n), sigma 1.483 MAD."""
     bases = [(a + b) / 2 for a, b in zip(results["none"], results["none_again"])]
     against = {"none": results["none_again"], "none_again": results["none"]}
-    return {
-        name: (
-            statistics.median(values),
-            100 * statistics.median(value / base - 1 for value, base in zip(values, against.get(name, bases))),
-        )
-        for name, values in results.items()
-    }
+    measured = {}
+    for name, values in results.items():
+        percents = [100 * (value / base - 1) for value, base in zip(values, against.get(name, bases))]
+        middle = statistics.median(percents)
+        mad = statistics.median(abs(percent - middle) for percent in percents)
+        measured[name] = statistics.median(values), middle, 1.253 * 1.483 * mad / len(percents) ** 0.5
+    return measured
 
 
 def profiled(run, rounds, times, barrier=torch.cuda.synchronize):
@@ -97,52 +106,68 @@ def profiled(run, rounds, times, barrier=torch.cuda.synchronize):
     return 100 * (statistics.median(under[1:]) / statistics.median(plain[1:]) - 1)
 
 
-def capture(work, recorders, switch, barrier=lambda: None):
-    """{name: (graph, nodes added)} of `work()`, captured once with each recorder; None stamps nothing.
+class Graphs:
+    """Captures of the same work; `nodes` were added to each for fences."""
 
-    All graphs use the same memory: where activations lie changes a step by half a percent. A first graph is not
-    compared: it also allocates what the others find there.
+    def __init__(self, graphs, nodes, replays_each):
+        self.graphs, self.nodes = graphs, nodes
+        self.turns = itertools.cycle([graph for graph in graphs for _ in range(replays_each)])
+
+    def replay(self):
+        """The next one, each `replays_each` times in turn: going from one to another takes its own time."""
+        next(self.turns).replay()
+
+
+def capture(work, recorders, switch, barrier=lambda: None, copies=1, replays_each=1):
+    """{name: Graphs} of `work()`, captured `copies` times with each recorder, in turn; None stamps nothing.
+
+    Where a graph lies changes a step by some tenths of a percent, hence copies. All of them have their activations in
+    the same memory, which matters too. The first graph of each is not compared: it also allocates what the others find
+    there, and the library learns from it which borders coincide.
     """
-    graphs, pool = {}, torch.cuda.graph_pool_handle()
-    for name, recorder in [("", None), *recorders.items()]:
-        nodes = recorder.nodes() if recorder else 0
+    pool, graphs, nodes = torch.cuda.graph_pool_handle(), {name: [] for name in recorders}, {}
+    for name, recorder in list(recorders.items()) * (1 + copies):
+        before = recorder.nodes() if recorder else 0
         switch.now = recorder
         graph = torch.cuda.CUDAGraph()
         barrier()
         with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
             work()
         switch.now = None
-        graphs[name] = (graph, (recorder.nodes() if recorder else 0) - nodes)
-    return graphs
+        graphs[name].append(graph)
+        nodes[name] = (recorder.nodes() if recorder else 0) - before
+    FIRST.extend(captured[0] for captured in graphs.values())
+    return {name: Graphs(captured[1:], nodes[name], replays_each) for name, captured in graphs.items()}
 
 
 def check_outputs(graphs, output):
     """Outputs are bit-identical with and without fences."""
     expected = None
-    for name, (graph, _) in graphs.items():
-        output.zero_()
-        graph.replay()
-        torch.cuda.synchronize()
-        expected = output.clone() if expected is None else expected
-        if not torch.equal(output, expected):
-            sys.exit(f"{name}: the output differs from the unfenced graph's")
-
-
-def check_counts(graphs, pickets, replays=50):
-    """Every replay writes exactly its records, by the sequence numbers in the ring."""
-    for name, picket in pickets.items():
-        graph = graphs[name][0]
-        graph.replay()
-        torch.cuda.synchronize()
-        start = picket.written()
-        graph.replay()
-        torch.cuda.synchronize()
-        once = picket.written() - start
-        for _ in range(replays):
+    for name in sorted(graphs):
+        for graph in graphs[name].graphs:
+            output.zero_()
             graph.replay()
+            torch.cuda.synchronize()
+            expected = output.clone() if expected is None else expected
+            if not torch.equal(output, expected):
+                sys.exit(f"{name}: the output differs from the unfenced graph's")
+
+
+def check_counts(graphs, pickets, rounds=20):
+    """Every replay writes exactly its records, by the sequence numbers in the ring."""
+
+    def replayed(name, times):
+        start = pickets[name].written()
+        for _ in range(times * len(graphs[name].graphs)):
+            graphs[name].replay()
         torch.cuda.synchronize()
-        if once == 0 or picket.written() - start != (replays + 1) * once:
-            sys.exit(f"{name}: {picket.written() - start} records of {replays + 1} replays of {once}")
+        return pickets[name].written() - start
+
+    for name in pickets:
+        replayed(name, 1)
+        once, many = replayed(name, 1), replayed(name, rounds)
+        if once == 0 or many != rounds * once:
+            sys.exit(f"{name}: {many} records of {rounds} rounds of {once}")
 
 
 def durations(picket, name):

@@ -14,9 +14,9 @@ import tempfile
 import compare
 import torch
 from recorders import Events, Picket, Switch
-from picket_hook.library import NO_BUDGET  # recorders has put the hook on the path
 
 PRODUCTS, REPLAYS = 3, 60
+ALL = 1.0  # a budget that leaves no border out; without any, what a fence costs is not measured
 
 
 def graph_of(a, recorder, switch):
@@ -32,7 +32,7 @@ def graph_of(a, recorder, switch):
         switch.end("mlp")
         a @ a
 
-    return compare.capture(work, {"graph": recorder}, switch)["graph"][0]
+    return compare.capture(work, {"graph": recorder}, switch)["graph"]
 
 
 def replayed(*graphs):
@@ -43,7 +43,8 @@ def replayed(*graphs):
 
 
 def kernel_spans(profiler):
-    """Microseconds of each replay from the start of the phase's first kernel to the end of its last."""
+    """Microseconds of each replay from the start of the phase's first kernel to the end of its last, and from the end
+    of the kernel before it to that start."""
     kernels = sorted(
         (event.time_range.start, event.time_range.end)
         for event in profiler.events()
@@ -53,18 +54,20 @@ def kernel_spans(profiler):
     a_product = a_replay // (PRODUCTS + 2)
     assert a_product and a_replay == a_product * (PRODUCTS + 2), f"{len(kernels)} kernels in {REPLAYS} replays"
     first, last = a_product, a_product * (PRODUCTS + 1) - 1
-    return [kernels[at + last][1] - kernels[at + first][0] for at in range(0, len(kernels), a_replay)]
+    starts = range(0, len(kernels), a_replay)
+    spans = [kernels[at + last][1] - kernels[at + first][0] for at in starts]
+    return spans, [kernels[at + first][0] - kernels[at + first - 1][1] for at in starts]
 
 
 def against_profiler(graph, picket):
-    """Median microseconds by the profiler, and by how much fences are off in the same replays."""
+    """Median microseconds by the profiler, by how much fences are off in the same replays, and the gap before it."""
     before = len(compare.durations(picket, "mlp"))
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
         replayed(graph)
-    kernels, fences = kernel_spans(profiler), compare.durations(picket, "mlp")[before:]
+    (kernels, gaps), fences = kernel_spans(profiler), compare.durations(picket, "mlp")[before:]
     assert len(kernels) == len(fences) == REPLAYS
     off = [1000 * fence - kernel for fence, kernel in zip(fences, kernels)]
-    return statistics.median(kernels), statistics.median(off)
+    return statistics.median(kernels), statistics.median(off), statistics.median(gaps)
 
 
 def against_events(fenced, picket, events, event_graph):
@@ -74,7 +77,7 @@ def against_events(fenced, picket, events, event_graph):
         for graph in (fenced, event_graph):
             graph.replay()
             torch.cuda.synchronize()
-        spans.append(1000 * events.events[0].elapsed_time(events.events[1]))
+        spans.append(1000 * events.events[-2].elapsed_time(events.events[-1]))
     fences = compare.durations(picket, "mlp")[before:]
     return statistics.median(spans), 1000 * statistics.median(fences)
 
@@ -91,11 +94,11 @@ def main():
             events = Events()
             event_graph = graph_of(a, events, switch)
             for form in ("side", "in_line"):
-                picket = Picket(directory, NO_BUDGET, form)
+                picket = Picket(directory, ALL, form)
                 graph = graph_of(a, picket, switch)
                 replayed(graph, event_graph)
                 by_event, by_fence = against_events(graph, picket, events, event_graph)
-                kernels, off = against_profiler(graph, picket)
+                kernels, off, gap = against_profiler(graph, picket)
                 report.line(
                     size=size,
                     form=form,
@@ -103,6 +106,7 @@ def main():
                     events_us=round(by_event, 3),
                     profiler_us=round(kernels, 3),
                     off_profiler_us=round(off, 3),
+                    gap_before_us=round(gap, 3),
                     within=abs(off) <= max(1.0, kernels / 100),
                 )
                 picket.close()

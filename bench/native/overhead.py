@@ -9,7 +9,6 @@ scenario counts only when the two unfenced runs differ by less than 0.1 %.
 """
 
 import argparse
-import pathlib
 import tempfile
 
 import compare
@@ -18,7 +17,9 @@ import torch
 from recorders import Events, InLine, Picket, Switch
 from picket_hook.library import NO_BUDGET  # recorders has put the hook on the path
 
-LAYERS, TRAINED_LAYERS, PREFILL, TRAINED_TOKENS = 36, 8, 2048, 4096
+LAYERS, TRAINED_LAYERS, PREFILL, TRAINED_TOKENS = 36, 8, 2048, 1024
+COPIES, REPLAYS = 3, 20
+PAUSE_CYCLES = 60_000_000  # some 30 ms
 
 
 def decode(report, switch, model, pickets, batch, rounds):
@@ -30,13 +31,13 @@ def decode(report, switch, model, pickets, batch, rounds):
 
     warm_up(work, pickets, switch)
     recorders = {"none": None, **pickets, "in_line": InLine(), "events": Events(), "none_again": None}
-    graphs = compare.capture(work, recorders, switch)
+    graphs = compare.capture(work, recorders, switch, copies=COPIES, replays_each=REPLAYS)
     compare.check_outputs(graphs, output)
     compare.check_counts(graphs, pickets)
-    runs = {name: graph.replay for name, (graph, _) in graphs.items() if name}
-    results = compare.interleaved(runs, rounds, 20)
+    runs = {name: graph.replay for name, graph in graphs.items()}
+    results = compare.interleaved(runs, rounds, REPLAYS)
     profiler = compare.profiled(runs["none"], 4, 40)
-    tell(report, f"decode batch {batch}", results, profiler, pickets, {name: graphs[name][1] for name in runs})
+    tell(report, f"decode batch {batch}", results, profiler, pickets, {name: graphs[name].nodes for name in runs})
 
 
 def prefill(report, switch, model, pickets, rounds):
@@ -73,7 +74,7 @@ def launched(report, scenario, switch, pickets, work, rounds):
         switch.now = None
 
     runs = {name: lambda recorder=recorder: stamped(recorder) for name, recorder in recorders.items()}
-    results = compare.interleaved(runs, rounds, 1)
+    results = compare.interleaved(runs, rounds, 1, pause_cycles=PAUSE_CYCLES)
     profiler = compare.profiled(runs["none"], 3, 4)
     tell(report, scenario, results, profiler, pickets, {})
 
@@ -91,7 +92,7 @@ def warm_up(work, pickets, switch):
 def tell(report, scenario, results, profiler, pickets, nodes):
     measured = compare.overheads(results)
     noise = abs(measured["none_again"][1])
-    for name, (ms, percent) in measured.items():
+    for name, (ms, percent, error) in measured.items():
         facts = {"plan": pickets[name].plan(), "costs_ns": pickets[name].costs_ns()} if name in pickets else {}
         report.line(
             scenario=scenario,
@@ -99,6 +100,7 @@ def tell(report, scenario, results, profiler, pickets, nodes):
             nodes=nodes.get(name),
             step_ms=round(ms, 4),
             overhead_percent=round(percent, 3),
+            error=round(error, 3),
             counts=noise < 0.1,
             **facts,
         )
@@ -115,7 +117,8 @@ def main():
     torch.manual_seed(0)
     report, switch = compare.Report("native/overhead", given.out), Switch()
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory, torch.no_grad():
-        pickets = lambda: {"picket": Picket(pathlib.Path(directory)), "picket_full": Picket(directory, NO_BUDGET)}  # noqa: E731
+        both = (("picket", None), ("picket_full", NO_BUDGET))
+        pickets = lambda: {name: Picket(directory, budget) for name, budget in both}  # noqa: E731
         if set(wanted) - {"train"}:
             model = engine.build(LAYERS, switch).eval()
         for batch in (1, 32):

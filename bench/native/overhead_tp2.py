@@ -25,7 +25,7 @@ import torch.multiprocessing as processes
 from recorders import Events, InLine, Picket, Switch
 from picket_hook.library import NO_BUDGET  # recorders has put the hook on the path
 
-LAYERS, RANKS, STEPS = 16, 2, 300
+LAYERS, RANKS, STEPS, COPIES, REPLAYS = 16, 2, 300, 3, 20
 REPEATED = 0.2  # of the largest product: about a tenth of a layer's work (0.35 was measured as 16.5 %)
 BFLOAT16, SUM = 9, 0  # of nccl.h
 
@@ -146,12 +146,12 @@ class Bench:
         self.warm_up(work, [None, *pickets.values()])
         recorders = {"none": None, **pickets, "picket_layers": layers, "in_line": InLine()}
         recorders |= {"events": Events(), "none_again": None}
-        graphs = compare.capture(work, recorders, self.switch, barrier)
+        graphs = compare.capture(work, recorders, self.switch, barrier, COPIES, REPLAYS)
         compare.check_outputs(graphs, output)
         compare.check_counts(graphs, pickets)
-        runs = {name: graph.replay for name, (graph, _) in graphs.items() if name}
+        runs = {name: graphs[name].replay for name in recorders}
         barrier()
-        results = compare.interleaved(runs, self.given.rounds, 20)
+        results = compare.interleaved(runs, self.given.rounds, REPLAYS)
         barrier()
         profiler = compare.profiled(runs["none"], 4, 60, barrier)
         self.tell(f"decode tp2 {self.given.reduce} batch {batch}", results, profiler, pickets, graphs)
@@ -161,10 +161,10 @@ class Bench:
             return
         measured = compare.overheads(results)
         counts = abs(measured["none_again"][1]) < 0.1
-        for name, (ms, percent) in measured.items():
+        for name, (ms, percent, error) in measured.items():
             facts = {"plan": pickets[name].plan(), "costs_ns": pickets[name].costs_ns()} if name in pickets else {}
-            facts |= {"step_ms": round(ms, 4), "overhead_percent": round(percent, 3), "counts": counts}
-            self.report.line(scenario=scenario, mode=name, nodes=graphs[name][1], **facts)
+            facts |= {"step_ms": round(ms, 4), "overhead_percent": round(percent, 3), "error": round(error, 3)}
+            self.report.line(scenario=scenario, mode=name, nodes=graphs[name].nodes, counts=counts, **facts)
         self.report.line(scenario=scenario, mode="profiler", overhead_percent=round(profiler, 3), counts=counts)
 
     def slower_rank(self, batch=1):
@@ -177,7 +177,7 @@ class Bench:
             for module in self.model.modules():
                 if isinstance(module, engine.Mlp):
                     module.up.repeated = share
-            graphs.append(compare.capture(work, {"graph": picket}, self.switch, barrier)["graph"][0])
+            graphs.append(compare.capture(work, {"graph": picket}, self.switch, barrier)["graph"])
         spans = []
         for index, graph in enumerate(graphs):
             seen = len(compare.durations(picket, "forward"))
