@@ -153,21 +153,22 @@ def check_outputs(graphs, output):
                 sys.exit(f"{name}: the output differs from the unfenced graph's")
 
 
-def check_counts(graphs, pickets, rounds=20):
+def check_counts(graphs, pickets, replays=50):
     """Every replay writes exactly its records, by the sequence numbers in the ring."""
 
-    def replayed(name, times):
-        start = pickets[name].written()
-        for _ in range(times * len(graphs[name].graphs)):
-            graphs[name].replay()
+    def written(picket, graph, times):
+        start = picket.written()
+        for _ in range(times):
+            graph.replay()
         torch.cuda.synchronize()
-        return pickets[name].written() - start
+        return picket.written() - start
 
-    for name in pickets:
-        replayed(name, 1)
-        once, many = replayed(name, 1), replayed(name, rounds)
-        if once == 0 or many != rounds * once:
-            sys.exit(f"{name}: {many} records of {rounds} rounds of {once}")
+    for name, picket in pickets.items():
+        for graph in graphs[name].graphs:
+            written(picket, graph, 1)
+            once, many = written(picket, graph, 1), written(picket, graph, replays)
+            if once == 0 or many != replays * once:
+                sys.exit(f"{name}: {many} records of {replays} replays of {once}")
 
 
 def durations(picket, name):
