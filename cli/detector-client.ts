@@ -28,13 +28,19 @@ interface Problem {
 /** Fields of requests whose options are called otherwise. */
 const OPTIONS: Readonly<Record<string, string>> = { starts_at: 'from', ends_at: 'until', duration: 'for' };
 
+const REMEDIES: Readonly<Record<number, string>> = {
+  401: 'name the file that holds it with --token-file or $PICKET_TOKEN_FILE',
+  500: 'the log of the detector says why',
+  503: 'the log of the detector says why',
+};
+
 /** `/match/hots` is what stood after `--match`. */
 function optionOf(pointer: string): string {
   const [name = '', ...within] = pointer
     .split('/')
     .slice(1)
     .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
-  return [`--${OPTIONS[name] ?? name}`, ...within.filter((part) => !/^\d+$/.test(part))].join(' ');
+  return [`--${OPTIONS[name] ?? name.replaceAll('_', '-')}`, ...within.filter((part) => !/^\d+$/.test(part))].join(' ');
 }
 
 /**
@@ -69,8 +75,7 @@ export async function ask<T>(
       remedy: 'give the address of one',
     });
   if (response.ok) return answer as T;
-  const remedy =
-    response.status === 401 ? 'name the file that holds it with --token-file or $PICKET_TOKEN_FILE' : undefined;
+  const remedy = REMEDIES[response.status];
   throw new PicketError('bad_input', textOf(answer as Problem) ?? `HTTP ${response.status}`, { remedy });
 }
 

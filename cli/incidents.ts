@@ -7,6 +7,7 @@ import { renderIncident } from './render.js';
 interface ListOptions extends Detector {
   readonly json?: boolean;
   readonly status: readonly string[];
+  readonly partOf?: string;
 }
 
 interface AckOptions extends Detector {
@@ -24,13 +25,18 @@ export function incidentsCommand(): Command {
     .option('--job <job...>')
     .option('--rank <rank...>')
     .option('--rule <id...>')
+    .option('--part-of <id>', 'members of a storm')
     .option('--since <time>', 'RFC 3339: not over before it')
     .option('--until <time>', 'RFC 3339: begun by it')
     .option('--silenced', 'only those that a silence holds back')
     .option('--no-silenced', 'only the others')
     .option('--json', 'a JSON array, as the API shows them')
-    .action(async ({ url, tokenFile, json, ...filter }: ListOptions) => {
-      const { items, stale } = await askAll<IncidentList>({ url, tokenFile }, '/v1/incidents', queryOf(filter));
+    .action(async ({ url, tokenFile, json, partOf, ...filter }: ListOptions) => {
+      const { items, stale } = await askAll<IncidentList>(
+        { url, tokenFile },
+        '/v1/incidents',
+        queryOf({ ...filter, part_of: partOf }),
+      );
       if (stale)
         console.error('picket: a job that is asked for sends nothing any more: that it has no incident means little');
       if (json) return console.log(JSON.stringify(items, null, 2));

@@ -9,6 +9,7 @@ import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { parse } from 'yaml';
 import { parseDetectorConfig } from '../../detector/config.js';
+import { PicketError } from '../../protocol/errors.js';
 import { setUpServer } from '../detector/http/support.js';
 import { commitTo, newIncident, newNotification, temporaryFolder } from '../detector/store/support.js';
 import { freePort } from '../support/kafka-broker.js';
@@ -121,7 +122,14 @@ test('what the detector objects to is told, and one that is not there too', asyn
   t.after(() => other.close());
   await once(other, 'listening');
   const elsewhere = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+  const fail = () => {
+    throw new PicketError('store_unavailable', 'disk full');
+  };
+  const broken = setUpServer(t, { incidents: { acknowledge: fail, incident: fail, listIncidents: fail, job: fail } });
+  const failing = await broken.app.listen({ host: '127.0.0.1', port: 0 });
   const cases: [string, string, RegExp][] = [
+    ['incidents list', failing, /^picket: Service Unavailable; the log of the detector says why$/m],
+    ['incidents list --part-of ""', url, /^picket: --part-of: is empty/],
     ['silences add --match job=* --for 2h --reason x', url, /^picket: --match: silences everything/],
     ['silences add --match job --for 2h --reason x', url, /--match": "job" is not label=glob/],
     ['silences add --match job=a --for soon --reason x', url, /^picket: --for: is not a duration/],
@@ -195,4 +203,18 @@ test('docs/alerts.md: with a token the commands bring it, from a file that an op
   }
   const expired = await sh(t, `PICKET_TOKEN_FILE=${file} npx picket silences expire ${id}`, url);
   assert.deepEqual(expired, { status: 0, out: '' });
+});
+
+test('incidents are chosen by what they are part of, and printed as the API shows them', async (t) => {
+  const { app, store } = setUpServer(t);
+  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  const storm = newIncident('s', { storm: { common: 'host', members: ['a'] } });
+  commitTo(store, { incidents: [newIncident('a', { part_of: 's' }), storm, newIncident('b')] });
+  const { status, out } = await sh(t, 'npx picket incidents list --part-of s --json', url);
+  assert.equal(status, 0, out);
+  assert.deepEqual(JSON.parse(out), (await app.inject('/v1/incidents?part_of=s')).json().items);
+  assert.deepEqual(
+    JSON.parse(out).map(({ id }: { id: string }) => id),
+    ['a'],
+  );
 });
