@@ -55,7 +55,7 @@ const FIELDS: { readonly [K in keyof DetectorParams]: Readonly<Record<keyof Dete
   load_imbalance: {
     ratio: ratio('Work is uneven from so many times the mean tokens on'),
     min_effect: EFFECT,
-    persistence: persistence('the last 20 steps'),
+    persistence: persistence('the last 16 steps'),
   },
   stage_imbalance: {
     ratio: ratio('A stage is too heavy from so many times the others’ compute on'),

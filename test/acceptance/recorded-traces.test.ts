@@ -120,7 +120,7 @@ describe('training on two H200', { skip: training.skip }, () => {
       for (const { kind, onset_step, detected_step } of analysis.incidents) {
         if (kind === 'straggler') assert.equal(onset_step, 100);
         else assert.ok(onset_step < 20, `${kind} from the beginning`);
-        assert.ok(detected_step - onset_step <= (kind === 'load_imbalance' ? 13 : 12), `found at ${detected_step}`);
+        assert.ok(detected_step - onset_step <= 12, `found at ${detected_step}`);
       }
     });
 });
