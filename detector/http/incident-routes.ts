@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import { PicketError } from '../../protocol/errors.js';
 import type { Incident } from '../../protocol/incident.js';
+import { nearest } from '../../protocol/mistyped-names.js';
 import type { Silences } from '../notify/silences.js';
 import type { Store } from '../store/store.js';
 import { parsed } from './problem.js';
@@ -15,7 +16,7 @@ const NewAcknowledgement = z.strictObject({
 });
 
 export interface IncidentRoutesDeps {
-  readonly incidents: Pick<Store, 'acknowledge' | 'incident' | 'listIncidents' | 'job'>;
+  readonly incidents: Pick<Store, 'acknowledge' | 'incident' | 'listIncidents' | 'job' | 'jobNames'>;
   readonly silences: Pick<Silences, 'add' | 'get' | 'list' | 'expire' | 'holding'>;
   /** Epoch milliseconds. */
   readonly now: () => number;
@@ -51,6 +52,19 @@ export function incidentRoutes(app: FastifyInstance, deps: IncidentRoutesDeps): 
   });
 }
 
+/** Among so many of the latest jobs the one is looked for that was meant. */
+const KNOWN_JOBS = 1000;
+/** Of which so many are named. */
+const NAMED_JOBS = 5;
+
+function noJob(name: string, known: readonly string[]): PicketError {
+  const meant = nearest(name, known);
+  const latest =
+    known.length > 0 ? `the latest are ${known.slice(0, NAMED_JOBS).join(', ')}` : 'none has sent data yet';
+  const remedy = meant === undefined ? latest : `did you mean "${meant}"?`;
+  return new PicketError('not_found', `no data of job "${name}" has ever come`, { remedy });
+}
+
 const noIncident = (id: string): PicketError =>
   new PicketError('not_found', `there is no incident "${id}"`, { remedy: '/v1/incidents lists those that there are' });
 
@@ -65,7 +79,7 @@ function listIncidents(query: unknown, deps: IncidentRoutesDeps): IncidentList {
   const { filter, silenced, cursor, limit } = parseIncidentQuery(query);
   const jobs = (filter.job ?? []).map((name) => {
     const job = incidents.job(name);
-    if (!job) throw new PicketError('not_found', `no data of job "${name}" has ever come`);
+    if (!job) throw noJob(name, incidents.jobNames(KNOWN_JOBS));
     return job;
   });
   const stale = jobs.some(({ lastDataMs }) => now() - lastDataMs > staleAfterMs);

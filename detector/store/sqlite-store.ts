@@ -108,6 +108,10 @@ class SqliteStore implements Store {
     return this.#file.run(() => this.#sql.job.get(name));
   }
 
+  jobNames(limit: number): string[] {
+    return this.#file.run(() => this.#sql.jobNames.all(limit));
+  }
+
   prune(maxAgeMs: number, limit: number): number {
     const before = this.#now() - maxAgeMs;
     return this.#file.run(() => {
@@ -179,6 +183,7 @@ function statementsOf({ db }: SqliteFile) {
         ORDER BY started_ns, id`)
       .pluck(),
     incident: db.prepare<[string], string>('SELECT body FROM incidents WHERE id = ?').pluck(),
+    jobNames: db.prepare<[number], string>('SELECT name FROM jobs ORDER BY last_data_ms DESC, name LIMIT ?').pluck(),
     job: db.prepare<[string], JobSeen>('SELECT name AS job, run, last_data_ms AS lastDataMs FROM jobs WHERE name = ?'),
     pruneIncidents: db.prepare(`
       DELETE FROM incidents WHERE id IN (

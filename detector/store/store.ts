@@ -91,6 +91,8 @@ export interface Store {
   listIncidents(filter: IncidentFilter, cursor: string | undefined, limit: number): IncidentPage;
   /** Undefined: no data of the job was ever seen. */
   job(name: string): JobSeen | undefined;
+  /** Names of jobs of which data has come, the latest first. */
+  jobNames(limit: number): string[];
   /**
    * Deletes at most `limit` resolved incidents last changed more than `maxAgeMs` ago, with their messages once none waits,
    * and jobs without incidents unseen for as long. Returns how many incidents and jobs: call again while it is not 0. Checkpoints stay.

@@ -125,7 +125,9 @@ test('what the detector objects to is told, and one that is not there too', asyn
   const fail = () => {
     throw new PicketError('store_unavailable', 'disk full');
   };
-  const broken = setUpServer(t, { incidents: { acknowledge: fail, incident: fail, listIncidents: fail, job: fail } });
+  const broken = setUpServer(t, {
+    incidents: { acknowledge: fail, incident: fail, listIncidents: fail, job: fail, jobNames: fail },
+  });
   const failing = await broken.app.listen({ host: '127.0.0.1', port: 0 });
   const cases: [string, string, RegExp][] = [
     ['incidents list', failing, /^picket: Service Unavailable; the log of the detector says why$/m],

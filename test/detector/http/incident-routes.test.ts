@@ -96,7 +96,12 @@ test('asking about nothing: unknown job, known job without incidents, job whose 
   commitTo(store, { jobs });
   const unknown = await app.inject('/v1/incidents?job=nobody');
   assert.equal(unknown.statusCode, 404);
-  assert.equal(problemIn(unknown).detail, 'no data of job "nobody" has ever come');
+  const detailOf = async (job: string) => problemIn(await app.inject(`/v1/incidents?job=${job}`)).detail;
+  const detail = 'no data of job "nobody" has ever come';
+  assert.equal(problemIn(unknown).detail, `${detail}; the latest are quiet, stopped`);
+  assert.equal(await detailOf('quite'), 'no data of job "quite" has ever come; did you mean "quiet"?');
+  const { app: empty } = setUpServer(t);
+  assert.equal(problemIn(await empty.inject('/v1/incidents?job=nobody')).detail, `${detail}; none has sent data yet`);
   assert.deepEqual(await list(app, '?job=quiet'), { items: [], next_cursor: null });
   assert.deepEqual(await list(app, '?job=stopped'), { items: [], next_cursor: null, stale: true });
   assert.deepEqual(await list(app, '?job=quiet&job=stopped'), { items: [], next_cursor: null, stale: true });
@@ -166,7 +171,9 @@ test('a store that fails is 503, without a word of where it lies', async (t) => 
   const fail = () => {
     throw new PicketError('store_unavailable', 'disk I/O error', { file: '/var/lib/picket.db', remedy: 'free space' });
   };
-  const { app } = setUpServer(t, { incidents: { acknowledge: fail, incident: fail, listIncidents: fail, job: fail } });
+  const { app } = setUpServer(t, {
+    incidents: { acknowledge: fail, incident: fail, listIncidents: fail, job: fail, jobNames: fail },
+  });
   for (const url of ['/v1/incidents', '/v1/incidents/a']) {
     const response = await app.inject(url);
     assert.equal(response.statusCode, 503);
