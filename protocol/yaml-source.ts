@@ -130,8 +130,28 @@ export class YamlSource {
   }
 }
 
+/** Levels of brackets, or of signs and columns at the beginning of a line. */
+const MAX_NESTING = 400;
+
+/**
+ * Would the parser's stack overflow? The process does not always survive that, as V8 may compile a regular expression just
+ * then. Brackets within texts count too: nobody leaves hundreds of them open.
+ */
+function isTooDeep(text: string): boolean {
+  let [open, begun] = [0, 0];
+  for (const char of text) {
+    if (char === '[' || char === '{') open++;
+    else if (open > 0 && (char === ']' || char === '}')) open--;
+    if (char === '\n') begun = 0;
+    else if (begun >= 0) begun = char === ' ' || char === '-' || char === '?' ? begun + 1 : -1;
+    if (open > MAX_NESTING || begun > MAX_NESTING) return true;
+  }
+  return false;
+}
+
 /** Undefined where they are nested so deeply that the parser's stack overflows; it tells of that in either way. */
 function documentsOf(text: string, lineCounter: LineCounter) {
+  if (isTooDeep(text)) return undefined;
   try {
     const documents = parseAllDocuments(text, {
       ...{ lineCounter, prettyErrors: false, uniqueKeys: true },

@@ -49,6 +49,14 @@ test('of what is no YAML: the place, what was read and what to do', () => {
   for (const [text, message] of cases) assert.equal(messageOf(text), message);
 });
 
+test('what is nested so deeply that a parser would not survive it is refused, and nothing else', () => {
+  const indented = (depth: number) => Array.from({ length: depth }, (_, i) => `${' '.repeat(i)}a:\n`).join('');
+  const deep = [...['[', '{a: ', '- ', '? '].map((each) => each.repeat(20_000)), indented(3000)];
+  for (const text of deep) assert.match(messageOf(text), /^c\.yaml:1:1: is nested too deeply.*; write it flat$/);
+  for (const text of [indented(300), `a: ${'[]'.repeat(5000)}`, `http: {port: 1} # ${'-'.repeat(5000)}`])
+    assert.doesNotMatch(messageOf(text), /nested/);
+});
+
 test('of what is no configuration: file, line, field and what to do', () => {
   const cases: [string, string][] = [
     ['http: {port: 70000}', 'c.yaml:1: field "http.port": is no port; write 1 to 65535'],
