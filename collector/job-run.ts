@@ -42,6 +42,8 @@ export class JobRun {
   readonly #steps = new Map<number, StepOfRanks>();
   readonly #queues = new Map<number, Waiting[]>();
   readonly #live = new Set<number>();
+  /** rank -> the last step that it has delivered */
+  readonly #progress = new Map<number, number>();
   readonly #ambiguous = new Set<string>();
   #localGroups = new Set<string>();
   /** Keys of each table that were looked at. */
@@ -93,6 +95,7 @@ export class JobRun {
   deliver(rankStep: RankStep, nowMs: number): void {
     this.#learnGroups(rankStep.table);
     const all = this.#stepOf(rankStep.step.number);
+    this.#progress.set(rankStep.rank, rankStep.step.number);
     all.byRank.set(rankStep.rank, rankStep);
     all.transfers.clear();
     const waiting = { rankStep, all, peers: this.#peersOf(rankStep), sinceMs: nowMs };
@@ -169,9 +172,11 @@ export class JobRun {
     return all;
   }
 
-  #isReady({ all, peers, sinceMs }: Waiting, nowMs: number): boolean {
+  #isReady({ rankStep, all, peers, sinceMs }: Waiting, nowMs: number): boolean {
     if (nowMs - sinceMs >= HOLD_MS || this.#steps.size > MAX_STEPS) return true;
-    return peers.every((rank) => all.byRank.has(rank) || !this.#live.has(rank));
+    // A peer that was as far has sent its share before anybody waited for it, and sends none again.
+    const isPast = (rank: number): boolean => (this.#progress.get(rank) ?? -1) >= rankStep.step.number;
+    return peers.every((rank) => all.byRank.has(rank) || isPast(rank) || !this.#live.has(rank));
   }
 
   #peersOf({ rank, step, table }: RankStep): number[] {

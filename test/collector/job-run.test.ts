@@ -132,6 +132,25 @@ describe('a job on one host', () => {
     assert.deepEqual(sent(job, 11_000), [[1, 1, 20]]);
   });
 
+  it('does not wait for steps that a rank sent before the other was found', () => {
+    const steps = Array.from({ length: 12 }, (_, step) => step);
+    const job = jobOf([1]);
+    for (const step of steps) job.deliver(stepOf(1, step, 20), 0);
+    assert.equal(sent(job, 0).length, steps.length);
+    job.join({ rank: 0 }, { tp: [0, 1] });
+    for (const step of steps) job.deliver(stepOf(0, step, 30), 1);
+    // What rank 1 took in them is known no more.
+    assert.deepEqual(
+      sent(job, 1),
+      steps.map((step) => [0, step, -1]),
+    );
+    for (const rank of [0, 1]) job.deliver(stepOf(rank, 12, 20 + rank), 2);
+    assert.deepEqual(sent(job, 2), [
+      [0, 12, 20],
+      [1, 12, 20],
+    ]);
+  });
+
   it('does not wait for a rank that has gone, nor for one of another host', () => {
     const gone = jobOf([0, 1]);
     gone.deliver(stepOf(0, 1, 30), 0);
