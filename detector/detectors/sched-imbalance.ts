@@ -13,11 +13,11 @@ import type { DetectorParams } from './params.js';
  * nothing waiting; in nearly all of the last samples and for some seconds. Healthy are 6 of 10 requests on one of two
  * engines, 1.5 times the other's (vLLM PR 47420); a queue behind a long prompt where all hold as many; and a first burst
  * that goes to one rank until statistics come in, 100 to 200 ms after the start (vLLM PR 22910). What is lost is
- * 1 - mean load / largest load.
+ * 1 - mean load / largest load. Named are those that have held EXCESS times as many since it began: queues come and go.
  */
 export const schedImbalance: Detector<SchedState> = {
   kind: 'sched_imbalance',
-  initial: () => ({ spell: newSpell(), held: [], queued: [], queues: [] }),
+  initial: () => ({ spell: newSpell(), held: [], queued: [], total: [], queues: [] }),
   step,
 };
 
@@ -26,7 +26,9 @@ export interface SchedState {
   /** By slot: running means of the requests it holds, and of those of them that wait. */
   held: number[];
   queued: number[];
-  /** Of the ranks that held too many at the last hit. */
+  /** By slot: requests held since the episode began, summed over its steps. */
+  total: number[];
+  /** Of the ranks that have held too many, at the last hit. */
   queues: { slot: number; waiting: number; running: number; kv: number }[];
 }
 
@@ -84,13 +86,21 @@ function observe(state: SchedState, view: StepView, params: DetectorParams['sche
   const hit =
     over.some((slot) => (waiting[slot] as number) >= much) && slots.some((slot) => (waiting[slot] as number) === 0);
   const idle = hit ? 1 - mean(loads) / Math.max(...loads) : 0;
+  if (!state.spell.episode) state.total = [];
+  slots.forEach((slot, i) => {
+    state.total[slot] = (state.total[slot] ?? 0) + (loads[i] as number);
+  });
+  const totals = slots.map((slot) => state.total[slot] as number);
+  const usual = EXCESS * lowerMedian(totals);
   if (hit)
-    state.queues = over.map((slot) => ({
-      slot,
-      waiting: waiting[slot] as number,
-      running: running[slot] as number,
-      kv: kv_usage[slot] as number,
-    }));
+    state.queues = slots
+      .filter((_, i) => (totals[i] as number) >= usual)
+      .map((slot) => ({
+        slot,
+        waiting: waiting[slot] as number,
+        running: running[slot] as number,
+        kv: kv_usage[slot] as number,
+      }));
   const time = stepTimeOf(view);
   observeSpell(
     state.spell,
