@@ -1,6 +1,6 @@
 import { INCIDENT_KINDS, type Incident, type IncidentKind } from '../protocol/incident.js';
 import { SCENARIOS } from '../simulator/simulate.js';
-import { type CaseOptions, isGraded, isHealthyLoad, needsBaseline, STRENGTHS } from './cases.js';
+import { type CaseOptions, isGraded, isHealthyLoad, needsBaseline, STRENGTHS, STRONG } from './cases.js';
 import { confusion, f1, medianAndMax, poissonUpper, precision, recall } from './metrics.js';
 import { METHODS } from './reference/all.js';
 import type { Outcome, TruthOutcome } from './score.js';
@@ -13,10 +13,6 @@ export interface Table {
   readonly columns: readonly string[];
   readonly rows: readonly (readonly string[])[];
 }
-
-const STRONG = 0.2;
-/** Share of its time that a job must lose before anybody should be told: the cost gate of most detectors. */
-const COSTS = 0.02;
 
 export const loads = (outcomes: readonly Outcome[]): Outcome[] =>
   outcomes.filter(({ played }) => isHealthyLoad(played.options.scenario));
@@ -34,9 +30,6 @@ export function isStrong({ options }: Outcome['played'], { truth }: TruthOutcome
   return !scenario || !isGraded(scenario) || truth.strength >= STRONG;
 }
 
-/** A hang has no end and no cost to compare. */
-export const isCostly = ({ slowdown }: TruthOutcome): boolean => !(slowdown < COSTS);
-
 export function kindTable(outcomes: readonly Outcome[]): Table {
   const cases = counted(outcomes);
   const rows = INCIDENT_KINDS.map((kind) => {
@@ -44,7 +37,6 @@ export function kindTable(outcomes: readonly Outcome[]): Table {
       truths.filter(({ truth }) => truth.kind === kind).map((each) => ({ ...each, strong: isStrong(played, each) })),
     );
     const strong = all.filter((each) => each.strong);
-    const costly = strong.filter(isCostly);
     const found = all.filter((each) => each.found);
     const wrong = cases.flatMap((each) => each.wrong.filter((incident) => incident.kind === kind));
     const paging = wrong.filter(pages);
@@ -52,7 +44,7 @@ export function kindTable(outcomes: readonly Outcome[]): Table {
     const seconds = medianAndMax(found.map(({ delaySeconds }) => delaySeconds));
     return [
       ...[kind, String(all.length), share(recall(found.length, all.length - found.length))],
-      ...[strong, costly].flatMap((some) => [String(some.length), shareOf(some, ({ found }) => found !== undefined)]),
+      ...[String(strong.length), shareOf(strong, ({ found }) => found !== undefined)],
       ...[share(precision(found.length, wrong.length)), share(precision(found.length, paging.length))],
       ...[String(wrong.length), String(paging.length)],
       shareOf(found, ({ subjectRight }) => subjectRight),
@@ -62,21 +54,9 @@ export function kindTable(outcomes: readonly Outcome[]): Table {
   });
   return {
     title: 'By kind',
-    note: 'Faults of all strengths, look-alikes and short healthy runs. 20 %: strengths from there on, or the one strength of a scenario whose strength is no share of time. Costly: those of them that make the job at least 2 % slower; a fault of 20 % in a phase that takes 1 % of a step costs nobody anything, and nobody is told of it. From the first step on: seen with a baseline of earlier healthy runs. Wrong: incidents that are no truth, of any severity, and of those the ones that page (warning or higher).',
+    note: 'Faults of all strengths, look-alikes and short healthy runs. 20 %: strengths from there on, or the one strength of a scenario whose strength is no share of time. All of them count, also those that cost the job nothing. From the first step on: seen with a baseline of earlier healthy runs. Wrong: incidents that are no truth, of any severity, and of those the ones that page (warning or higher).',
     columns: [
-      ...[
-        'kind',
-        'faults',
-        'recall',
-        'of 20 %',
-        'recall',
-        'costly',
-        'recall',
-        'precision',
-        'precision, paging',
-        'wrong',
-        'wrong, paging',
-      ],
+      ...['kind', 'faults', 'recall', 'of 20 %', 'recall', 'precision', 'precision, paging', 'wrong', 'wrong, paging'],
       ...['subject right', 'cause right', 'delay, steps (median / max)', 'delay, s (median / max)'],
     ],
     rows,

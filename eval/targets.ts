@@ -3,24 +3,13 @@ import { SCENARIOS } from '../simulator/simulate.js';
 import { f1, medianAndMax, poissonUpper, precision, recall } from './metrics.js';
 import type { Outcome, TruthOutcome } from './score.js';
 import type { MethodOutcome } from './score-methods.js';
-import {
-  comparisonsOf,
-  count,
-  counted,
-  isCostly,
-  isStrong,
-  loads,
-  number,
-  pages,
-  share,
-  type Table,
-} from './tables.js';
+import { comparisonsOf, count, counted, isStrong, loads, number, pages, share, type Table } from './tables.js';
 
 /** What the detectors are meant to reach, and what this run measured. */
 export function targetTable(outcomes: readonly Outcome[], methods: readonly MethodOutcome[]): Table {
   return {
     title: 'Targets',
-    note: 'Recall of kinds: of costly faults of 20 % or more, as in the next table. Stragglers: slow GPU, process or input of one rank, in training and serving.',
+    note: 'Recall of kinds: of faults of 20 % or more, as in the next table. Stragglers: slow GPU, process or input of one rank, in training and serving.',
     columns: ['target', 'measured', 'reached'],
     rows: [
       ...kindTargets(outcomes),
@@ -45,10 +34,10 @@ function kindTargets(outcomes: readonly Outcome[]): string[][] {
       truths.filter(({ truth }) => truth.kind === kind).map((each) => ({ ...each, strong: isStrong(played, each) })),
     );
     if (truths.length === 0) return [];
-    const costly = truths.filter((each) => each.strong && isCostly(each));
+    const strong = truths.filter((each) => each.strong);
     const found = truths.filter((each) => each.found);
     const wrong = cases.reduce((sum, each) => sum + count(each.wrong, (incident) => incident.kind === kind), 0);
-    return [{ kind, recall: rate(costly), precision: precision(found.length, wrong), found }];
+    return [{ kind, recall: rate(strong), precision: precision(found.length, wrong), found }];
   });
   const below = (name: 'recall' | 'precision'): string[] =>
     measured.filter((each) => each[name] < 0.98).map((each) => `${each.kind} ${share(each[name])}`);
