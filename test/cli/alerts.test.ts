@@ -212,6 +212,9 @@ test('incidents are chosen by what they are part of, and printed as the API show
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   const storm = newIncident('s', { storm: { common: 'host', members: ['a'] } });
   commitTo(store, { incidents: [newIncident('a', { part_of: 's' }), storm, newIncident('b')] });
+  commitTo(store, { jobs: [{ job: 'stopped', run: '1', lastDataMs: 0 }] });
+  const silent = await sh(t, 'npx picket incidents list --job stopped', url);
+  assert.match(silent.out, /^ID .*SUMMARY\npicket: a job that is asked for sends nothing any more/);
   const { status, out } = await sh(t, 'npx picket incidents list --part-of s --json', url);
   assert.equal(status, 0, out);
   assert.deepEqual(JSON.parse(out), (await app.inject('/v1/incidents?part_of=s')).json().items);
