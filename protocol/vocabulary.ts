@@ -18,6 +18,7 @@ export const PHASES: readonly string[] = [
   'forward',
   'backward',
   'optimizer',
+  'layer',
   'attention',
   'mlp',
   'moe',

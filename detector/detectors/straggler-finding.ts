@@ -103,8 +103,7 @@ function growthOf(
   const others = (view: StepView): number => lowerMedian(peers.map((peer) => zeroIfUnknown(read(view, peer))));
   const past = (view: StepView): number => {
     const alike = before.filter((earlier) => earlier.graph[slot] === view.graph[slot]);
-    const scale = tokensScale(view, alike, slot);
-    return scale * mean(alike.map(now));
+    return trimmedMean(alike.map((earlier) => now(earlier) * tokensScale(view, earlier, slot)));
   };
   const differences = since.map((view) => {
     const reference = peers.length > 1 ? others(view) : past(view);
@@ -113,8 +112,8 @@ function growthOf(
   return zeroIfUnknown(trimmedMean(differences));
 }
 
-function tokensScale(view: StepView, alike: readonly StepView[], slot: number): number {
-  const scale = (view.tokens[slot] as number) / mean(alike.map((earlier) => earlier.tokens[slot] as number));
+function tokensScale(view: StepView, earlier: StepView, slot: number): number {
+  const scale = (view.tokens[slot] as number) / (earlier.tokens[slot] as number);
   return scale > 0 && Number.isFinite(scale) ? scale : 1;
 }
 

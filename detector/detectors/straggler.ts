@@ -60,11 +60,11 @@ const RECENT_RATE = 0.1;
 /** Ranks whose onsets lie so few steps apart, with one cause, are one incident. */
 const SAME_ONSET_STEPS = 8;
 /**
- * A loss below a twentieth of the step counts once it has come to so much in all, nanoseconds: on two healthy H200 the host
+ * A loss below 4 % of the step counts once it has come to so much in all, nanoseconds: on two healthy H200 the host
  * of one rank launched 3 % later for 35 decode steps, 2 ms in all. Nobody could act on what ends as soon.
  */
-const LARGE_SHARE = 0.05;
-const ENOUGH_NS = 10e6;
+const LARGE_SHARE = 0.04;
+const ENOUGH_NS = 5e6;
 /** What was held back as too small and then is so many times as large is something else, which begins there. */
 const GROWN = 10;
 /** Samples a step that a model takes: pooled over ranks, so that one step of a large job does not fill it. */

@@ -58,7 +58,9 @@ const TRAITS: Record<string, number> = {
   h2d: TRAIT.data,
   checkpoint: TRAIT.pause,
   evaluation: TRAIT.pause,
-  ...Object.fromEntries(['attention', 'mlp', 'moe', 'norm', 'embedding', 'sampling'].map((name) => [name, TRAIT.part])),
+  ...Object.fromEntries(
+    ['layer', 'attention', 'mlp', 'moe', 'norm', 'embedding', 'sampling'].map((name) => [name, TRAIT.part]),
+  ),
   ...Object.fromEntries(['forward', 'prefill', 'decode', 'mixed'].map((name) => [name, TRAIT.whole])),
   ...Object.fromEntries([...BLOCKING_OPS].map((name) => [name, TRAIT.blocking])),
 };

@@ -141,7 +141,7 @@ CuResult Gpu::launch(CuStream stream, const uint32_t* ids, unsigned count, bool 
 }
 
 CuResult Gpu::hold(CuStream stream) {
-  constexpr uint64_t kPatienceNs = 20000000;
+  constexpr uint64_t kPatienceNs = 50000000;
   ContextScope scope(driver(), place_.context);
   uint64_t word = handshake_ + kGate, value = ++gates_, patience = kPatienceNs;
   void* parameters[] = {&word, &value, &patience};
@@ -194,10 +194,9 @@ CuResult Gpu::add_side(const Capture& capture, const Chain& chain, FenceArgs arg
   void* parameters[] = {&args};
   CuKernelNode description = kernel_node(fence_, parameters);
   CuResult result = driver().add_kernel_node(node, capture.graph, waits.data(), waits.size(), &description);
-  bool apart = overlaps_ && collectives_;
-  for (size_t i = 0; overlaps_ && result == 0 && i < (apart ? waits.size() : capture.count); i++)
+  for (size_t i = 0; overlaps_ && result == 0 && i < waits.size(); i++)
     if (is_kernel(waits[i])) result = overlap(capture.graph, waits[i], *node);
-  if (apart && result == 0) keep_apart(*node);
+  if (overlaps_ && result == 0) keep_apart(*node);
   return result;
 }
 

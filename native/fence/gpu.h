@@ -68,7 +68,7 @@ class Gpu {
   // The form for a border of this capture where none is asked for. `captured`: a collective just was.
   int best_form(const Capture& capture, bool captured);
 
-  // What follows on the stream waits for let_go(), at most 20 ms, so that the host gets ahead of the GPU.
+  // What follows on the stream waits for let_go(), at most 50 ms, so that the host gets ahead of the GPU.
   CuResult hold(CuStream stream);
   void let_go();
 
