@@ -1,7 +1,7 @@
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import { largest, servingTokens } from '../reference/decode-past.js';
 import { newRing, pushRing, type Ring, ringValues } from '../reference/ring.js';
-import { lowerMedian, median } from '../reference/statistics.js';
+import { median, sortedKnown } from '../reference/statistics.js';
 import { expected, newWorkModel, refit, takeSample, type WorkModel } from '../reference/work-model.js';
 import { episodeFinding, percent, rounded } from './episode-finding.js';
 import type { Detector, Finding, JobWindow } from './finding.js';
@@ -11,10 +11,10 @@ import type { DetectorParams } from './params.js';
  * Steps of the whole job get slower while the work stays the same.
  *
  * Signature: time of a step over what the same shape and tokens took at the beginning of the run (reference frozen after
- * 64 steps: it must not adapt to the drift). Either it has grown and stays there (median of 20 steps), or it climbs: nearly
- * every later step of the last 12 is longer than every earlier one (Kendall's tau of at least 0.8, which noise reaches once
- * in 1e4 windows), the climb is 20 %, and no rise from one step to the next makes half of it, as a jump does. Given only
- * where no other finding explains it.
+ * 64 steps: it must not adapt to the drift). Either it has grown and stays there (13 of the last 20 steps: by then whatever
+ * may explain it has been found, by 10 of 12), or it climbs: nearly every later step of the last 12 is longer than every
+ * earlier one (Kendall's tau of at least 0.8, which noise reaches once in 1e4 windows), the climb is 20 %, and no rise from
+ * one step to the next makes half of it, as a jump does. Given only where no other finding explains it.
  *
  * Grown is 10 % (what Greyhound, ATC'25, verifies a change point with; healthy jobs of public NDTimeline traces settle to
  * steps 6 % longer than their first ones), and no less than four standard errors of what is compared, from the spread of
@@ -44,6 +44,8 @@ export interface DriftState {
 }
 
 const STEPS = 20;
+/** So many of them have grown. */
+const GROWN_STEPS = 13;
 const CLIMB_STEPS = 12;
 const CLIMBED = 1.2;
 const TAU = 0.8;
@@ -90,7 +92,7 @@ function observe(state: DriftState, view: StepView, grown: number): void {
   }
   pushRing(state.times, time);
   if (!Number.isNaN(due)) pushRing(state.ratios, time / due);
-  const ratio = state.ratios.count < STEPS ? 1 : lowerMedian(ringValues(state.ratios));
+  const ratio = state.ratios.count < STEPS ? 1 : (sortedKnown(ringValues(state.ratios))[STEPS - GROWN_STEPS] as number);
   const climb = climbOf(state.times);
   if (state.episode) follow(state, view, time, Math.max(ratio, state.episode.climbs ? climb : 1), grown);
   else if (climb > climbed || (ratio > grown && ratio > 1 + ERRORS * spreadOf(model))) {
@@ -108,7 +110,7 @@ function spreadOf(model: WorkModel): number {
 }
 
 function begin(state: DriftState, view: StepView, ratio: number, climbs: boolean): void {
-  const back = climbs ? CLIMB_STEPS : STEPS / 2;
+  const back = climbs ? CLIMB_STEPS : GROWN_STEPS;
   state.episode = {
     onsetStep: Math.max(0, view.step - back + 1),
     onsetNs: view.startNs,
