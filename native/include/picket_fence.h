@@ -7,13 +7,13 @@
  * after fork() is off until it opens its own segment.
  *
  * With a GPU a border is a one-thread kernel that writes %globaltimer. On a stream that is being captured it becomes a
- * node of the graph: by default a side node, which depends on what the stream's next kernel would depend on and on the
- * stream's previous fence, and on which nothing waits. Borders between which no work was captured share one node.
- * In graphs with NCCL's nodes, beside which any second branch is dear, the node is in line instead.
+ * node of the graph: in line, or a side node, which depends on what the stream's next kernel would depend on and on the
+ * stream's previous fence, and on which nothing waits; by default what shows more within the overhead budget, and in
+ * line beside NCCL's nodes. Borders between which no work was captured share one node.
  *
  * Overhead budget: picket_open measures what a fence costs on this GPU (some 40 ms). The first passes through an
  * outermost phase (a forward pass; phases of kind step do not count) and one after each capture are held back on the
- * GPU until the host is through, at most 20 ms, so that their length is that of the work and not of the launching. From
+ * GPU until the host is through, at most 50 ms, so that their length is that of the work and not of the launching. From
  * then on, in captures and outside, phases inside it are sampled so that the predicted cost stays under the budget: of
  * so many occurrences one is stamped, under a phase entry that says how many it stands for. docs/overhead.md tells more.
  *
