@@ -1,8 +1,9 @@
-import { accessSync, constants, mkdirSync, rmSync } from 'node:fs';
+import { accessSync, constants, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import { busOptionsOf } from '../bus/config.js';
+import { makeFolder } from '../bus/folder.js';
 import { openBus } from '../bus/open.js';
 import { native } from '../native/ts/binding.js';
 import { listSegments, openSegment, SegmentError } from '../native/ts/index.js';
@@ -287,7 +288,7 @@ function loadAddon(): void {
 
 function makeStateDir(dir: string): void {
   try {
-    mkdirSync(dir, { recursive: true });
+    makeFolder(dir);
     accessSync(dir, constants.W_OK);
   } catch (cause) {
     const remedy = 'give a folder that this user may write to';

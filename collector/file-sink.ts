@@ -1,5 +1,6 @@
-import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeFolder } from '../bus/folder.js';
 import { TOPICS } from '../protocol/topics.js';
 import type { Message, Sink } from './message.js';
 
@@ -26,7 +27,7 @@ export class FileSink implements Sink {
   }
 
   async send(messages: readonly Message[]): Promise<void> {
-    await mkdir(this.#dir, { recursive: true });
+    makeFolder(this.#dir);
     this.#files ??= await this.#look();
     for (const message of messages) {
       if (message.topic === TOPICS.collectors) await this.#write('collector.json', message.value);

@@ -1,6 +1,7 @@
-import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeFrame, encodeFrame, frameAt } from '../bus/embedded/frame.js';
+import { makeFolder } from '../bus/folder.js';
 import type { Message } from './message.js';
 
 const NAME = /^\d{12}\.spool$/;
@@ -43,7 +44,7 @@ export class Spool {
   constructor(options: SpoolOptions) {
     this.#options = options;
     this.#fileBytes = Math.min(options.fileBytes ?? 8 * MIB, Math.floor(options.maxBytes / 4));
-    mkdirSync(options.dir, { recursive: true });
+    makeFolder(options.dir);
     this.#files = readdirSync(options.dir)
       .filter((name) => NAME.test(name))
       .sort()

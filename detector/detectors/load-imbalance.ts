@@ -68,7 +68,9 @@ type Params = DetectorParams['load_imbalance'];
 function observe(state: LoadState, view: StepView, topology: JobTopology, params: Params): void {
   let [lost, ratio] = [0, 0];
   const heavy: number[] = [];
-  for (const slots of slotsByStage(topology).values()) {
+  for (const all of slotsByStage(topology).values()) {
+    // A rank that has sent nothing has not got no tokens.
+    const slots = all.filter((slot) => !Number.isNaN(view.stepTime[slot]));
     const uneven = unevenness(view, slots, params.ratio);
     if (!uneven) continue;
     heavy.push(...uneven.heavy);
