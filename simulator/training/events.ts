@@ -21,7 +21,8 @@ export class Events {
   beginStep(): void {
     const strikes = this.#random.uniform() < EVENTS.loaderStallRate;
     const length = EVENTS.loaderStallMin + (EVENTS.loaderStallMax - EVENTS.loaderStallMin) * this.#random.uniform();
-    this.loaderStall = this.#spec.events && strikes ? length : 0;
+    // A stalled loader is a stall: a look-alike of one has none.
+    this.loaderStall = this.#spec.events === 'rare' && strikes ? length : 0;
   }
 
   /** A collection that this rank does when it is its turn, in nominal steps. */
