@@ -5,6 +5,7 @@ import { Command } from 'commander';
 import { pino } from 'pino';
 import { startCollector } from '../collector/app.js';
 import { parseCollectorConfig } from '../collector/config.js';
+import { atYamlField } from '../protocol/yaml-config.js';
 import { readConfigFile } from './config-file.js';
 
 export function collectorCommand(): Command {
@@ -12,7 +13,8 @@ export function collectorCommand(): Command {
     .description('Reads the fences of the engines on this host and sends their phases, until it is told to stop.')
     .requiredOption('--config <file>', 'YAML; deploy/collector.yaml is a complete example')
     .action(async ({ config: file }: { config: string }) => {
-      const config = parseCollectorConfig(readConfigFile(file), file);
+      const text = readConfigFile(file);
+      const config = parseCollectorConfig(text, file);
       const log = pino({ level: config.log_level });
       const collector = await startCollector({
         config,
@@ -23,6 +25,8 @@ export function collectorCommand(): Command {
           log.fatal({ err: error }, 'the collector has failed: exiting, to be started again');
           process.exit(1);
         },
+      }).catch((error) => {
+        throw atYamlField(error, text, file);
       });
       log.info({ url: collector.url, segments: config.segments_dir }, 'collector ready');
       const signal = await new Promise<string>((resolve) => {
