@@ -75,9 +75,14 @@ function step(state: TransferState, { topology, views }: JobWindow, params: Dete
   const view = views.at(-1) as StepView;
   const time = stepTimeOf(view);
   // Where kernels are launched one by one, a collective holds the launches of its ranks as well.
-  if (!view.launchBound) for (const group of view.groups) observe(state, view, group, time, params);
+  if (!view.launchBound)
+    for (const group of view.groups) if (hasLink(group, topology)) observe(state, view, group, time, params);
   return [...state.groups].flatMap(([name, group]) => findingsOf(name, group, topology, params.rnic_flap.bursts));
 }
+
+/** Ranks of a host without GPUs share its memory: what a host's clock says of them is who had to wait for a processor. */
+const hasLink = ({ acrossHosts, slots }: CommGroup, { clocks }: JobTopology): boolean =>
+  acrossHosts || slots.some((slot) => clocks[slot] !== 'host');
 
 function observe(
   state: TransferState,

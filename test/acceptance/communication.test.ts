@@ -139,6 +139,16 @@ describe('transfers that become slow', () => {
     assert.ok((incidents[0]?.detected_step ?? 99) - 60 <= 12);
   });
 
+  it('are no link where ranks without GPUs share the memory of a host', () => {
+    const spec = job('tp', 1, (step) => (step < 60 ? 5 : 25));
+    const found = (clock: 'gpu' | 'host') => {
+      const ranks = Array.from({ length: 8 }, (_, rank) => ({ rank, clock }));
+      return judge(trace({ ...spec, meta: { host: 'node-a', ranks } })).incidents.map(({ kind }) => kind);
+    };
+    assert.deepEqual(found('host'), ['step_drift']);
+    assert.deepEqual(found('gpu'), ['nvlink_stall']);
+  });
+
   const slightly = (bytes: number, hosts = 1): TraceSpec => ({
     ...job('tp', hosts, () => 0.2),
     phases: (step) => [
