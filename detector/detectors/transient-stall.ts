@@ -99,10 +99,10 @@ function observe(state: StallState, view: StepView, params: Params): void {
   observeSpell(state.spell, { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time, hit }, RULE);
 }
 
-/** Steps of one shape are compared: graph bucket, decode tokens, and whether there is a prefill. */
+/** Steps of one shape are compared: graph bucket, decode tokens, and prefills within a factor of two, whose squares differ by four. */
 function shapeOf(view: StepView): string {
   const { prefill_tokens, decode_tokens } = view.serving;
-  return `${view.graph[0]}|${decode_tokens[0]}|${(prefill_tokens[0] as number) > 0}`;
+  return `${view.graph[0]}|${decode_tokens[0]}|${Math.round(Math.log2(1 + (prefill_tokens[0] as number)))}`;
 }
 
 function pausedTime(view: StepView): number {
