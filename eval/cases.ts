@@ -63,7 +63,8 @@ export const REPORT_RUNS = [8, 64, 256, 1024].map((ranks, i) => ({
 
 /**
  * What the report runs. In brief: strengths of 20 %, and stragglers of 10 % too. Of clusters beyond 64
- * ranks training only, since there are no larger engines. Rare kinds once more, with seeds of their own.
+ * ranks training only, since there are no larger engines. Rare kinds and small
+ * stragglers once more, with seeds of their own.
  */
 export function reportCases(): CaseOptions[] {
   return [...mainCases(), ...rareCases()];
@@ -80,10 +81,11 @@ function mainCases(): CaseOptions[] {
   );
 }
 
-/** Of strengths that must be found, and where they can be seen. */
+/** Of strengths that must be found, and where they can be seen; and stragglers of 5 %, of which most must. */
 const rareCases = (): CaseOptions[] =>
   casesOf(RARE_SEEDS, [8]).filter(({ scenario: name, strength = STRONG, baseline }) => {
     const { fault } = SCENARIOS[name] as Scenario;
+    if (fault?.kind === 'straggler') return strength === 0.05;
     return fault && RARE_KINDS.has(fault.kind) && strength === STRONG && (baseline || !needsBaseline(name));
   });
 
