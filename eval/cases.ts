@@ -5,9 +5,9 @@ import { SCENARIOS, type SimulateOptions } from '../simulator/simulate.js';
 
 /** Seeds to develop on, and those of the report, on which nothing is ever tuned. */
 export const DEVELOPMENT_SEEDS: readonly number[] = [1];
-export const REPORT_SEEDS: readonly number[] = [9401, 9402, 9403];
+export const REPORT_SEEDS: readonly number[] = [9501, 9502, 9503];
 /** Further seeds of the report, at 8 ranks, for kinds that few scenarios have: a recall of three faults says little. */
-const RARE_SEEDS: readonly number[] = [9411, 9412, 9413, 9414];
+const RARE_SEEDS: readonly number[] = [9511, 9512, 9513, 9514];
 const RARE_KINDS: ReadonlySet<IncidentKind> = new Set([
   ...(['rnic_flap', 'tp_slow_path', 'prefill_blocking', 'kv_recompute', 'sched_imbalance', 'stage_imbalance'] as const),
 ]);

@@ -1,5 +1,6 @@
 import type { Cause } from '../../protocol/incident.js';
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
+import { servingTokens } from '../reference/decode-past.js';
 import { newRing, pushRing, type Ring, ringValues } from '../reference/ring.js';
 import { newSpell, observeSpell, type Spell } from '../reference/spell.js';
 import { quantile } from '../reference/statistics.js';
@@ -11,7 +12,7 @@ import type { DetectorParams } from './params.js';
  * A pause of the whole job that is over, or comes again and again. Informs, never pages.
  *
  * Signature: a step takes five times as long as quick steps of the same shape do, and more than a second longer.
- * Checkpoints and evaluations are not counted. The reference is the fastest fifth of the last steps, not their mean: where
+ * Checkpoints and evaluations are not counted, nor the time in which an engine has no requests. The reference is the fastest fifth of the last steps, not their mean: where
  * every second step is slow, the mean lies between and nothing would stand out. The cause is what took nearly all of it:
  * waiting for input, or host time of the ranks that the others waited for; else it is unknown.
  */
@@ -82,7 +83,7 @@ function observe(state: StallState, view: StepView, params: Params): void {
   const key = shapeOf(view);
   let past = state.past.get(key);
   if (!past) state.past.set(key, (past = newRing(STEPS)));
-  const time = stepTimeOf(view) - pausedTime(view);
+  const time = stepTimeOf(view) - pausedTime(view) - withoutWork(view);
   const known = past.count >= KNOWN_AT && time > minLost;
   const usual = !known ? Number.NaN : quantile(Float64Array.from(ringValues(past)).sort(), 0.2);
   const lost = time - usual;
@@ -109,6 +110,14 @@ function pausedTime(view: StepView): number {
   let longest = 0;
   for (const phase of PAUSES) for (const time of view.phases.get(phase) ?? []) if (time > longest) longest = time;
   return longest;
+}
+
+/** Time before a step in which nobody decodes: the engine had nothing to do until its prefills came. */
+function withoutWork(view: StepView): number {
+  const tokens = servingTokens(view);
+  if (!tokens || tokens.decode > 0) return 0;
+  const waited = Math.min(...view.gap.filter((time) => !Number.isNaN(time)));
+  return Number.isFinite(waited) ? waited : 0;
 }
 
 function causeOf({ work, gap }: StepView, late: readonly number[], lost: number): Cause {

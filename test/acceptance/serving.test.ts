@@ -30,7 +30,32 @@ function engine(iterations: Phase[][]): TraceSpec {
   };
 }
 
+/** The same, but for a pause before one of them, milliseconds. */
+const paused = (iterations: Phase[][], before: number, ms: number): TraceSpec => ({
+  ...engine(iterations),
+  period: (step) => total(iterations[step] as Phase[]) * 1.02 + (step + 1 === before ? ms : 0),
+});
+
 const repeat = (n: number, phases: (i: number) => Phase[]): Phase[][] => Array.from({ length: n }, (_, i) => phases(i));
+
+describe('an engine that does nothing for a while', () => {
+  const stalls = (iteration: () => Phase[]): string[] =>
+    judge(trace(paused(repeat(60, iteration), 40, 1500))).incidents.map(({ kind }) => kind);
+
+  it('had no requests where nobody decodes after it', () => {
+    assert.deepEqual(
+      stalls(() => [prefill()]),
+      [],
+    );
+  });
+
+  it('stalls where a request waits for its next token', () => {
+    assert.deepEqual(
+      stalls(() => [decode()]),
+      ['transient_stall'],
+    );
+  });
+});
 
 describe('a long prompt and a running decode', () => {
   it('is prefill blocking while it lasts, with the prompt as culprit', () => {
