@@ -7,6 +7,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 
 import fleet
 import segment
+from picket_hook import ddp
 
 HERE = Path(__file__).resolve().parent
 DEADLINE_S = 120
@@ -119,3 +121,16 @@ def test_collectives_in_a_compiled_region_are_left_to_the_compiler(called):
 
 def test_a_communication_hook_of_the_users_own_is_left_alone(called):
     assert [status["result"][2] for status, _ in called] == [[[2.0] * 4] * 4] * 2
+
+
+def test_the_process_does_not_end_while_a_thread_holds_a_callback(monkeypatch):
+    def callback():
+        pass
+
+    held = [callback]
+    ddp._callbacks.add(weakref.ref(callback, ddp._callbacks.discard))
+    del callback
+    monkeypatch.setattr(ddp.time, "sleep", lambda _: held.clear())
+    ddp._settle()
+    assert held == []
+    assert not ddp._callbacks

@@ -6,15 +6,29 @@ phase of its own on the stream that waits, so that it does not count as the rank
 whose reductions differ (mixed precision by DDP, overlapped optimizers), are left alone.
 """
 
+import atexit
 import functools
 import itertools
+import time
 import weakref
 
 from . import tracing
 from .failures import contained
 from .phases import Phase
 
+_PATIENCE_S = 1.0
 _LANES = itertools.count(1 << 40)  # above any thread id; where the host clock is used there are no stream addresses
+
+
+_callbacks = set()  # weak references to those that a thread of the backend still holds
+
+
+@atexit.register
+def _settle():
+    """A thread that lets go of a callback needs the interpreter: one that has ended would abort the process."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while _callbacks and time.monotonic() < deadline:
+        time.sleep(0.001)
 
 
 def install(session, calls, torch):
@@ -117,4 +131,5 @@ def _reduce(reductions, bucket):
             end()
         return done.value()[0]
 
+    _callbacks.add(weakref.ref(finished, _callbacks.discard))
     return future.then(finished)
