@@ -14,8 +14,7 @@ import tempfile
 import compare
 import engine
 import torch
-from recorders import Events, InLine, Picket, Switch
-from picket_hook.library import NO_BUDGET  # recorders has put the hook on the path
+from recorders import NO_BUDGET, Events, InLine, Picket, Switch
 
 LAYERS, TRAINED_LAYERS, PREFILL, TRAINED_TOKENS = 36, 8, 2048, 1024
 COPIES, REPLAYS = 3, 20

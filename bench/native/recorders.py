@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "native/hook"))
 
 from picket_hook import layout_generated as layout
-from picket_hook.library import FORMS, Library, Options
+from picket_hook.library import FORMS, NO_BUDGET, Library, Options
 from picket_hook.phases import KINDS, Phase
 
 CAPACITY = 1 << 17

@@ -6,6 +6,7 @@ import {
   SEVERITIES,
   type Severity,
 } from '../../protocol/incident.js';
+import { IDENTITY_FIELDS } from '../rules/template.js';
 import type { LabelSet } from '../store/outbox.js';
 
 /** Beyond this many, ranks (as ranges) and hosts of one label are counted only. */
@@ -13,21 +14,9 @@ const MAX_LISTED = 16;
 
 /** Labels that an incident has whatever its rule adds, as far as it is about them. */
 export const LABEL_NAMES: readonly string[] = [
-  ...[
-    'alertname',
-    'kind',
-    'severity',
-    'cause',
-    'incident_id',
-    'rule',
-    'job',
-    'run',
-    'ranks',
-    'hosts',
-    'stage',
-    'group',
-  ],
-  ...['link', 'nic', 'phase', 'instance', 'gpu', 'graph', 'source'],
+  ...['alertname', 'severity', 'cause', 'incident_id', 'rule'],
+  // Requests are too many and too short-lived to route by.
+  ...IDENTITY_FIELDS.filter((field) => field !== 'requests'),
 ];
 /** Labels that have no other values. */
 export const LABEL_VALUES: Readonly<Record<string, readonly string[]>> = {

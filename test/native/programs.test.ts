@@ -13,10 +13,11 @@ const PROGRAMS = [
     'lifecycle_test',
     'capture_test',
     'overhead_test',
+    'budget_test',
     'gpu_check',
   ].map((name) => `test/${name}`),
   ...['ring_stress', 'fence_test', 'lifecycle_test'].map((name) => `thread/${name}`),
-  ...['segment_test', 'ring_test', 'fence_test', 'lifecycle_test', 'capture_test', 'overhead_test'].map(
+  ...['segment_test', 'ring_test', 'fence_test', 'lifecycle_test', 'capture_test', 'overhead_test', 'budget_test'].map(
     (name) => `address/${name}`,
   ),
 ];
