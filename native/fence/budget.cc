@@ -63,12 +63,12 @@ uint32_t sampled(uint32_t count, uint32_t stride) {
   return count > stride / 2 ? (count - 1 - stride / 2) / stride + 1 : 0;
 }
 
-Plan choose_plan(const PhaseUses& uses, const Merges& merges, const Price& price, double span_ns, double budget) {
+Plan choose_plan(const PhaseUses& uses, const Merges& merges, double price, double span_ns, double budget) {
   Plan plan;
   plan.borders = plan.kept = kept_borders(uses, plan);
   plan.fences = kept_fences(uses, merges, plan);
-  if (price.each_ns <= 0 || span_ns <= 0 || budget <= 0) return plan;
-  double allowed = (budget * span_ns - price.once_ns) / price.each_ns;
+  if (price <= 0 || span_ns <= 0 || budget <= 0) return plan;
+  double allowed = budget * span_ns / price;
   auto set = [&](uint32_t phase, uint32_t stride) {
     plan.strides[phase] = stride;
     plan.kept = kept_borders(uses, plan);
@@ -87,7 +87,7 @@ Plan choose_plan(const PhaseUses& uses, const Merges& merges, const Price& price
         break;
       }
   for (auto it = plan.strides.begin(); it != plan.strides.end();) it = it->second == 1 ? plan.strides.erase(it) : ++it;
-  plan.predicted = price.of(plan.fences) / span_ns;
+  plan.predicted = price * plan.fences / span_ns;
   return plan;
 }
 

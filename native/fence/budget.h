@@ -11,12 +11,6 @@ struct FenceCosts {
   double side_ns = 0, in_line_ns = 0, eager_ns = 0;
 };
 
-// What a pass with fences costs more; 0 each: unknown.
-struct Price {
-  double each_ns = 0, once_ns = 0;
-  double of(double fences) const { return once_ns + each_ns * fences; }
-};
-
 constexpr uint32_t kNoPhase = ~uint32_t(0);
 
 // What one pass through an outermost phase (a forward pass) holds of one phase.
@@ -44,10 +38,10 @@ inline bool is_sampled(uint32_t occurrence, uint32_t stride) { return occurrence
 // How many of `count` occurrences are stamped.
 uint32_t sampled(uint32_t count, uint32_t stride);
 
-// The densest plan whose price stays under `budget`, a share of span_ns. Phases deep inside are thinned
+// The densest plan whose fences, `price` ns each, stay under `budget`, a share of span_ns. Phases deep inside are thinned
 // before those around them, computation before collectives; none is left out altogether, and collectives inside a
 // stamped phase always are stamped, since they are taken off its time. Strides are odd, so that samples alternate
 // between the members of pairs. Where span or price is unknown (0), or without a budget (0), everything is stamped.
-Plan choose_plan(const PhaseUses& uses, const Merges& merges, const Price& price, double span_ns, double budget);
+Plan choose_plan(const PhaseUses& uses, const Merges& merges, double price, double span_ns, double budget);
 
 }  // namespace picket

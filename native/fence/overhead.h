@@ -70,7 +70,7 @@ class Overhead {
   void leave_pass(Lane* lane, uint32_t phase);
   Open nested(Lane* lane, uint32_t phase, bool comm, bool always);
   Plan plan_of(BorderPlace* place, const Pass& pass, uint32_t phase);
-  Price price_of(const BorderPlace& place, const PhaseUses& uses) const;
+  double price_of(const BorderPlace& place, const PhaseUses& uses) const;
   void report(const BorderPlace& place, const Plan& plan, uint32_t phase, double span_ns);
 
   Segment* segment_ = nullptr;

@@ -39,10 +39,10 @@ void run_fence(const FenceArgs& args) {
 
 void run(const std::vector<fake::Node>& graph) {
   for (auto& node : graph) {
-    if (!node.fence) fake_driver()->clock += fake::kKernel;
+    if (!node.fence) fake_driver()->clock += fake_driver()->slower_after == 0 ? fake::kSlowKernel : fake::kKernel;
     if (!node.fence) continue;
     run_fence(node.args);
-    fake_driver()->clock += node.side ? fake::kSideFence : fake::kInLineFence;
+    fake_driver()->clock += node.side ? fake_driver()->side_fence_ns : fake::kInLineFence;
   }
 }
 
@@ -229,6 +229,7 @@ int cuGraphInstantiateWithFlags(CuGraphExec* exec, CuGraph graph, unsigned long 
   return *exec = reinterpret_cast<CuGraphExec>(nodes), 0;
 }
 int cuGraphLaunch(CuGraphExec exec, void*) {
+  if (fake_driver()->slower_after > 0) fake_driver()->slower_after--;
   return run(*reinterpret_cast<std::vector<fake::Node>*>(exec)), 0;
 }
 int cuGraphDestroy(CuGraph graph) { return delete reinterpret_cast<std::vector<fake::Node>*>(graph), 0; }

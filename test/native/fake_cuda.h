@@ -10,7 +10,7 @@
 namespace fake {
 
 // In nanoseconds of the stand-in's own clock, which is that of its fences and events.
-constexpr uint64_t kKernel = 4000, kSideFence = 100, kInLineFence = 700, kLaunchedFence = 1000;
+constexpr uint64_t kKernel = 4000, kSlowKernel = 4160, kSideFence = 100, kInLineFence = 700, kLaunchedFence = 1000;
 
 struct Wait {
   int node;
@@ -40,6 +40,8 @@ struct Driver {
   int gates = 0;        // gates put on streams
   int capability = 8;   // compute capability of the GPU
   uint64_t clock = 1000000000;
+  uint64_t side_fence_ns = kSideFence;
+  int slower_after = -1;  // launches of graphs after which their kernels take 4 % longer
 };
 
 }  // namespace fake
