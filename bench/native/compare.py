@@ -46,8 +46,10 @@ def timed(run, times):
     return marks[0].elapsed_time(marks[-1]) / times
 
 
-def interleaved(runs, rounds, times, seed=1, pause_cycles=0):
+def interleaved(runs, rounds, times, seed=1, pause_cycles=0, ahead=1):
     """{name: milliseconds of each round}; every round runs all of them `times` times, in an order of its own.
+
+    As in engines, the host launches a run while the one before is under way: `ahead` are waiting at most.
 
     A kernel that only waits comes before each round, so that the host gets ahead; with `pause_cycles` also before each
     run, which keeps a GPU whose kernels draw all its power below its limit, where clocks are steady. An event lies
@@ -64,9 +66,11 @@ def interleaved(runs, rounds, times, seed=1, pause_cycles=0):
             if pause_cycles:
                 torch.cuda._sleep(pause_cycles)
             events[name][0].record()
-            for event in events[name][1:]:
+            for at, event in enumerate(events[name][1:]):
                 runs[name]()
                 event.record()
+                if at >= ahead:
+                    events[name][1 + at - ahead].synchronize()
         torch.cuda.synchronize()
         for name, marks in events.items():
             if turn >= 2:
@@ -118,8 +122,9 @@ class Graphs:
         next(self.turns).replay()
 
 
-def capture(work, recorders, switch, barrier=lambda: None, copies=1, replays_each=1):
-    """{name: Graphs} of `work()`, captured `copies` times with each recorder, in turn; None stamps nothing.
+def capture(work, recorders, switch, barrier=lambda: None, copies=1, replays_each=1, changes=None):
+    """{name: Graphs} of `work()`, captured `copies` times with each recorder, in turn; None stamps nothing. `changes`:
+    by name, what is done to a captured graph before it is instantiated.
 
     Where a graph lies changes a step by some tenths of a percent, hence copies. All of them have their activations in
     the same memory, which matters too. The first graph of each is not compared: it also allocates what the others find
@@ -129,11 +134,15 @@ def capture(work, recorders, switch, barrier=lambda: None, copies=1, replays_eac
     for name, recorder in list(recorders.items()) * (1 + copies):
         before = recorder.nodes() if recorder else 0
         switch.now = recorder
-        graph = torch.cuda.CUDAGraph()
+        change = (changes or {}).get(name)
+        graph = torch.cuda.CUDAGraph(keep_graph=change is not None)
         barrier()
         with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
             work()
         switch.now = None
+        if change:
+            change(graph)
+            graph.instantiate()
         graphs[name].append(graph)
         nodes[name] = (recorder.nodes() if recorder else 0) - before
     FIRST.extend(captured[0] for captured in graphs.values())

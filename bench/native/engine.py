@@ -106,3 +106,14 @@ def cache_of(layers, batch, ranks=1):
 
 def tokens(count):
     return torch.randn(count, HIDDEN, device="cuda", dtype=torch.bfloat16) * 0.1
+
+
+def decoding(model, layers, batch, ranks=1):
+    """(work, output): a decode step of `batch` sequences, and where it leaves what comes of it."""
+    cache, x = cache_of(layers, batch, ranks), tokens(batch)
+    output = torch.empty_like(x)
+
+    def work():
+        output.copy_(model(x, cache))
+
+    return work, output

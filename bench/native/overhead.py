@@ -14,22 +14,19 @@ import tempfile
 import compare
 import engine
 import torch
-from recorders import NO_BUDGET, Events, InLine, Picket, Switch
+from recorders import NO_BUDGET, Events, InLine, Only, Picket, Switch
 
 LAYERS, TRAINED_LAYERS, PREFILL, TRAINED_TOKENS = 36, 8, 2048, 1024
-COPIES, REPLAYS = 3, 20
+COPIES, REPLAYS = 6, 20
 PAUSE_CYCLES = 60_000_000  # some 30 ms
 
 
 def decode(report, switch, model, pickets, batch, rounds):
-    cache, x = engine.cache_of(LAYERS, batch), engine.tokens(batch)
-    output = torch.empty_like(x)
-
-    def work():
-        output.copy_(model(x, cache))
-
+    work, output = engine.decoding(model, LAYERS, batch)
     warm_up(work, pickets, switch)
-    recorders = {"none": None, **pickets, "in_line": InLine(), "events": Events(), "none_again": None}
+    layers = Only(pickets["picket_full"], ("forward", "layer"))
+    recorders = {"none": None, **pickets, "picket_layers": layers, "in_line": InLine()}
+    recorders |= {"events": Events(), "none_again": None}
     graphs = compare.capture(work, recorders, switch, copies=COPIES, replays_each=REPLAYS)
     compare.check_outputs(graphs, output)
     compare.check_counts(graphs, pickets)

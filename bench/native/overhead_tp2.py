@@ -22,26 +22,11 @@ import engine
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as processes
-from recorders import NO_BUDGET, Events, InLine, Picket, Switch
+from recorders import NO_BUDGET, Events, InLine, Only, Picket, Switch
 
-LAYERS, RANKS, STEPS, COPIES, REPLAYS = 16, 2, 300, 3, 20
+LAYERS, RANKS, STEPS, COPIES, REPLAYS = 16, 2, 300, 6, 20
 REPEATED = 0.2  # of the largest product: about a tenth of a layer's work (0.35 was measured as 16.5 %)
 BFLOAT16, SUM = 9, 0  # of nccl.h
-
-
-class Only:
-    """Hands on the borders of some phases."""
-
-    def __init__(self, recorder, names):
-        self.recorder, self.names, self.nodes = recorder, names, recorder.nodes
-
-    def begin(self, name):
-        if name in self.names:
-            self.recorder.begin(name)
-
-    def end(self, name):
-        if name in self.names:
-            self.recorder.end(name)
 
 
 class Nccl:
@@ -101,9 +86,9 @@ def barrier():
 
 
 class Bench:
-    def __init__(self, rank, given, directory):
+    def __init__(self, rank, given, directory, name):
         self.rank, self.given, self.directory = rank, given, directory
-        self.report = compare.Report("native/overhead_tp2", given.out if rank == 0 else None)
+        self.report = compare.Report(name, given.out if rank == 0 else None)
         self.switch = Switch()
         self.all_reduce = Nccl(rank) if given.reduce == "nccl" else Peer()
         self.model = engine.build(LAYERS, self.switch, RANKS, self.reduced, self.all_reduce.place).eval()
@@ -122,13 +107,7 @@ class Bench:
         return picket
 
     def work(self, batch):
-        cache, x = engine.cache_of(LAYERS, batch, RANKS), engine.tokens(batch)
-        output = torch.empty_like(x)
-
-        def work():
-            output.copy_(self.model(x, cache))
-
-        return work, output
+        return engine.decoding(self.model, LAYERS, batch, RANKS)
 
     def warm_up(self, work, recorders):
         for recorder in recorders:
@@ -198,18 +177,34 @@ class Bench:
         )  # fmt: skip
 
 
-def run(rank, port, given, directory):
+def compared(bench, given, _directory):
+    for batch in map(int, given.batches.split(",")):
+        bench.overhead(batch)
+    bench.slower_rank()
+
+
+def run(rank, port, work, given, directory, name):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), TORCH_NCCL_ENABLE_MONITORING="0")
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", rank=rank, world_size=RANKS, device_id=torch.device(f"cuda:{rank}"))
     torch.manual_seed(1)
     with torch.no_grad():
-        bench = Bench(rank, given, directory)
-        for batch in map(int, given.batches.split(",")):
-            bench.overhead(batch)
-        bench.slower_rank()
+        work(Bench(rank, given, directory, name), given, directory)
     barrier()
     os._exit(0)  # communicators whose calls are in graphs do not like to be taken down
+
+
+def on_two(work, given, name):
+    """Runs work(bench, given, directory) in two processes, a GPU each. The worse exit status."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        context = processes.get_context("spawn")
+        port = 29500 + random.randrange(2000)
+        ranks = [context.Process(target=run, args=(rank, port, work, given, directory, name)) for rank in range(RANKS)]
+        for rank in ranks:
+            rank.start()
+        for rank in ranks:
+            rank.join()
+        return max(abs(rank.exitcode) for rank in ranks)
 
 
 def main():
@@ -219,16 +214,7 @@ def main():
     arguments.add_argument("--segments")
     arguments.add_argument("--batches", default="1,32")
     arguments.add_argument("--reduce", choices=("nccl", "peer"), default="nccl")
-    given = arguments.parse_args()
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        context = processes.get_context("spawn")
-        port = 29500 + random.randrange(2000)
-        ranks = [context.Process(target=run, args=(rank, port, given, directory)) for rank in range(RANKS)]
-        for rank in ranks:
-            rank.start()
-        for rank in ranks:
-            rank.join()
-        raise SystemExit(max(abs(rank.exitcode) for rank in ranks))
+    raise SystemExit(on_two(compared, arguments.parse_args(), "native/overhead_tp2"))
 
 
 if __name__ == "__main__":

@@ -88,6 +88,21 @@ class Picket:
         self.library.close(self.handle)
 
 
+class Only:
+    """Hands on the borders of some phases."""
+
+    def __init__(self, recorder, names):
+        self.recorder, self.names, self.nodes = recorder, names, recorder.nodes
+
+    def begin(self, name):
+        if name in self.names:
+            self.recorder.begin(name)
+
+    def end(self, name):
+        if name in self.names:
+            self.recorder.end(name)
+
+
 class InLine:
     """As LMTracer does it; see inline_fence.cu."""
 
