@@ -26,7 +26,7 @@ export function detectorCommand(): Command {
         secrets: { env: process.env, readFile: (path) => readFileSync(path, 'utf8') },
         failPoints: spec ? parseFailPoint(spec, () => process.kill(process.pid, 'SIGKILL')) : undefined,
         onFatal: (error) => {
-          log.fatal({ error }, 'the consumer has stopped for good: exiting, to be started again');
+          log.fatal({ err: error }, 'the consumer has stopped for good: exiting, to be started again');
           process.exit(1);
         },
       }).catch((error) => {

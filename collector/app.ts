@@ -9,6 +9,7 @@ import { native } from '../native/ts/binding.js';
 import { listSegments, openSegment, SegmentError } from '../native/ts/index.js';
 import { PicketError } from '../protocol/errors.js';
 import { encodeHeartbeat } from '../protocol/heartbeat.js';
+import { listenAt } from '../protocol/listen.js';
 import { TOPICS } from '../protocol/topics.js';
 import { BusSink } from './bus-sink.js';
 import { Collector } from './collector.js';
@@ -19,7 +20,7 @@ import type { Sink } from './message.js';
 import { type CollectorMetrics, createMetrics } from './metrics.js';
 import { Outbox } from './outbox.js';
 import type { RunBook } from './run-book.js';
-import { readRunBook, writeRunBook } from './run-book-file.js';
+import { readRunBook, runKeeper } from './run-book-file.js';
 import { Sampler } from './sampler/sampler.js';
 import { Spool } from './spool.js';
 
@@ -49,7 +50,7 @@ export async function startCollector(deps: CollectorAppDeps): Promise<RunningCol
     for (const [name, closer] of closers.splice(0).reverse())
       await Promise.resolve()
         .then(closer)
-        .catch((error) => deps.log.error({ error, name }, 'closing failed'));
+        .catch((error) => deps.log.error({ err: error, name }, 'closing failed'));
   };
   try {
     return { url: await open(deps, (name, closer) => closers.push([name, closer])), close };
@@ -62,9 +63,15 @@ export async function startCollector(deps: CollectorAppDeps): Promise<RunningCol
 async function open(deps: CollectorAppDeps, onClose: (name: string, closer: () => unknown) => void): Promise<string> {
   const { config, log, onFatal } = deps;
   loadAddon();
-  makeStateDir(config.state_dir);
   const runsFile = join(config.state_dir, 'runs.json');
-  const runs = readRunBook(runsFile);
+  const runs = inStateDir(() => {
+    makeFolder(config.state_dir);
+    accessSync(config.state_dir, constants.W_OK);
+    return readRunBook(runsFile);
+  });
+  const keepRuns = runKeeper(runsFile, runs, (error) => {
+    log.warn({ err: error }, 'the numbers of runs cannot be kept for a restart; tried every second');
+  });
   const parts = assemble(deps, runs);
   const { collector, outbox, sink, segments, metrics } = parts;
   onClose('sink', () => sink.close());
@@ -82,13 +89,13 @@ async function open(deps: CollectorAppDeps, onClose: (name: string, closer: () =
     log,
   });
   onClose('http', () => server.close());
-  await server.listen({ host: config.http.host, port: config.http.port });
+  await listenAt(config.http, (address) => server.listen(address));
 
-  const loop = startLoop(collector, config.poll_ms, metrics, onFatal, () => writeRunBook(runsFile, runs));
+  const loop = startLoop(collector, config.poll_ms, metrics, onFatal, keepRuns);
   onClose('collector', () => {
     clearTimeout(loop.timer);
     collector.close(Date.now());
-    writeRunBook(runsFile, runs);
+    keepRuns();
   });
   const beats = setInterval(() => void sendHeartbeat(deps, parts, false), config.heartbeat_seconds * 1000);
   onClose('heartbeats', () => clearInterval(beats));
@@ -267,14 +274,17 @@ function sinkOf({ sink, partitions }: CollectorConfig, log: Logger): Sink {
 }
 
 const openSpool = ({ state_dir, spool_bytes }: CollectorConfig, log: Logger, onLost: (rows: number) => void): Spool =>
-  new Spool({
-    dir: join(state_dir, 'spool'),
-    maxBytes: spool_bytes,
-    onDropped: (messages, rows) => {
-      log.warn({ messages, rows }, 'messages on disk are lost: the spool is full, or a file of it damaged');
-      onLost(rows);
-    },
-  });
+  inStateDir(
+    () =>
+      new Spool({
+        dir: join(state_dir, 'spool'),
+        maxBytes: spool_bytes,
+        onDropped: (messages, rows) => {
+          log.warn({ messages, rows }, 'messages on disk are lost: the spool is full, or a file of it damaged');
+          onLost(rows);
+        },
+      }),
+  );
 
 /** Before anything else: without it there is nothing to do. */
 function loadAddon(): void {
@@ -286,18 +296,14 @@ function loadAddon(): void {
   }
 }
 
-function makeStateDir(dir: string): void {
+/** What fails in the folder of the state is a mistake of the configuration. */
+function inStateDir<T>(work: () => T): T {
   try {
-    makeFolder(dir);
-    accessSync(dir, constants.W_OK);
+    return work();
   } catch (cause) {
-    const remedy = 'give a folder that this user may write to';
-    throw new PicketError(
-      'bad_config',
-      `cannot be written to: ${(cause as Error).message}`,
-      { field: 'state_dir', remedy },
-      { cause },
-    );
+    if (cause instanceof PicketError) throw cause;
+    const place = { field: 'state_dir', remedy: 'give a folder that this user may write to' };
+    throw new PicketError('bad_config', `cannot be used: ${(cause as Error).message}`, place, { cause });
   }
 }
 

@@ -26,6 +26,8 @@ export function buildServer({ registry, reasons, trace, log }: HttpDeps): Fastif
   const app = fastify({
     ...(log && { loggerInstance: log }),
     logController: new LogController({ disableRequestLogging: true }),
+    // A client that never ends its request, or never reads its answer, keeps nobody from stopping.
+    ...{ requestTimeout: 30_000, forceCloseConnections: true },
   });
   app.setNotFoundHandler((_request, reply) => problem(reply, 404));
   app.setErrorHandler((error: FastifyError, request, reply) => {

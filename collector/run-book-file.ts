@@ -22,7 +22,21 @@ export function readRunBook(file: string): RunBook {
 /** Writes it where it has changed; a crash leaves the old file or the new one. */
 export function writeRunBook(file: string, book: RunBook): void {
   if (!book.dirty) return;
-  writeFileSync(`${file}.draft`, JSON.stringify(book.state));
+  writeFileSync(`${file}.draft`, JSON.stringify(book.state), { flush: true });
   renameSync(`${file}.draft`, file);
   book.dirty = false;
+}
+
+/** Writes the book at each call. A disk that is full is no reason to stop reading: it is told once, and the next call tries again. */
+export function runKeeper(file: string, book: RunBook, onFailed: (error: unknown) => void): () => void {
+  let failing = false;
+  return () => {
+    try {
+      writeRunBook(file, book);
+      failing = false;
+    } catch (error) {
+      if (!failing) onFailed(error);
+      failing = true;
+    }
+  };
 }

@@ -1,4 +1,4 @@
-import { appendFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readdirSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeFrame, encodeFrame, frameAt } from '../bus/embedded/frame.js';
 import { makeFolder } from '../bus/folder.js';
@@ -24,6 +24,8 @@ export interface SpoolOptions {
   readonly fileBytes?: number;
   /** Is told of what was dropped for want of room or found damaged. */
   readonly onDropped: (messages: number, rows: number) => void;
+  /** Adds to a file, new or not; by default as the system does. */
+  readonly append?: (path: string, bytes: Uint8Array) => void;
 }
 
 const MIB = 1024 * 1024;
@@ -71,7 +73,7 @@ export class Spool {
       const last = this.#files.at(-1);
       const full = !last || last.messages < 0 || last.number === this.#reading || last.bytes >= this.#fileBytes;
       const file = full ? { number: (last?.number ?? FIRST) + 1, bytes: 0, messages: 0, rows: 0 } : last;
-      appendFileSync(this.#path(file.number), frame);
+      this.#addTo(file, frame);
       if (full) this.#files.push(file);
       file.bytes += frame.length;
       file.messages++;
@@ -85,9 +87,8 @@ export class Spool {
     if (messages.length === 0) return;
     const frames = Buffer.concat(messages.map(frameOf));
     const number = (this.#files[0]?.number ?? FIRST) - 1;
-    writeFileSync(this.#path(number), frames);
-    const rows = messages.reduce((sum, message) => sum + message.rows, 0);
-    this.#files.unshift({ number, bytes: frames.length, messages: messages.length, rows });
+    this.#addTo({ number, bytes: 0 }, frames);
+    this.#files.unshift({ number, bytes: frames.length, messages: messages.length, rows: rowsIn(messages) });
     this.#makeRoom();
   }
 
@@ -97,7 +98,8 @@ export class Spool {
     if (!file) return [];
     this.#reading = file.number;
     const { messages, damaged } = this.#read(file.number);
-    if (damaged) this.#options.onDropped(Math.max(1, file.messages - messages.length), 0);
+    if (damaged)
+      this.#options.onDropped(Math.max(1, file.messages - messages.length), Math.max(0, file.rows - rowsIn(messages)));
     return messages;
   }
 
@@ -115,10 +117,23 @@ export class Spool {
       if (file.messages < 0) {
         const { messages } = this.#read(file.number);
         file.messages = messages.length;
-        file.rows = messages.reduce((sum, { rows }) => sum + rows, 0);
+        file.rows = rowsIn(messages);
       }
       rmSync(this.#path(file.number), { force: true });
       this.#options.onDropped(file.messages, file.rows);
+    }
+  }
+
+  /** A full disk takes a part of a frame, behind which nothing would be read: it is cut off. */
+  #addTo({ number, bytes }: Pick<SpoolFile, 'number' | 'bytes'>, frames: Buffer): void {
+    const { append = appendFileSync } = this.#options;
+    const path = this.#path(number);
+    try {
+      append(path, frames);
+    } catch (error) {
+      if (bytes === 0) rmSync(path, { force: true });
+      else truncateSync(path, bytes);
+      throw error;
     }
   }
 
@@ -146,6 +161,8 @@ export class Spool {
     return join(this.#options.dir, `${String(number).padStart(12, '0')}.spool`);
   }
 }
+
+const rowsIn = (messages: readonly Message[]): number => messages.reduce((sum, { rows }) => sum + rows, 0);
 
 const frameOf = ({ topic, key, value, rows }: Message): Buffer =>
   encodeFrame({ key, value, headers: { topic, rows: String(rows) } }, 0n, 0);

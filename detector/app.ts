@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Bus, Consumer } from '../bus/bus.js';
 import { busOptionsOf } from '../bus/config.js';
 import { openBus } from '../bus/open.js';
-import { PicketError } from '../protocol/errors.js';
+import { listenAt } from '../protocol/listen.js';
 import { deadLetterTopic, TOPICS } from '../protocol/topics.js';
 import type { Baseline } from './baseline/baseline.js';
 import type { DetectorConfig } from './config.js';
@@ -58,7 +58,7 @@ export async function startDetector(deps: DetectorDeps): Promise<RunningDetector
   const closers: [string, () => unknown][] = [];
   const close = async (): Promise<void> => {
     for (const [name, closer] of closers.splice(0).reverse())
-      await Promise.resolve(closer()).catch((error) => deps.log.error({ error, name }, 'closing failed'));
+      await Promise.resolve(closer()).catch((error) => deps.log.error({ err: error, name }, 'closing failed'));
   };
   try {
     return { ...(await open(deps, (name, closer) => closers.push([name, closer]))), close };
@@ -106,7 +106,7 @@ async function open(
   });
   rules.routes(server);
   onClose('http', () => server.close());
-  await listen(server, config.http);
+  await listenAt(config.http, (address) => server.listen(address));
   const url = urlOf(server);
 
   const sender = new Sender({
@@ -206,18 +206,20 @@ interface TickDeps {
 }
 
 function startTicker(deps: TickDeps): NodeJS.Timeout {
-  const { config, store, partitions, publisher, tellReady, log } = deps;
+  const { partitions, publisher, tellReady, log } = deps;
   let ticks = 0;
   return setInterval(() => {
-    tick(deps);
-    partitions.commitDue().catch((error) => log.error({ error }, 'what waits could not be committed'));
+    tick(deps, ticks++ % PRUNE_EVERY_TICKS === 0);
+    partitions.commitDue().catch((error) => log.error({ err: error }, 'what waits could not be committed'));
     void publisher.wake();
     tellReady();
-    if (ticks++ % PRUNE_EVERY_TICKS === 0) store.prune(config.store.retention_days * DAY_MS, PRUNE_ROWS);
   }, TICK_MS);
 }
 
-function tick({ config, store, silences, metrics, partitions, consumer, onFatal, log }: TickDeps): void {
+function tick(
+  { config, store, silences, metrics, partitions, consumer, onFatal, log }: TickDeps,
+  prune: boolean,
+): void {
   const { failed, lag, offsetResets, rebalances } = consumer.health();
   if (failed) {
     onFatal(failed);
@@ -228,8 +230,9 @@ function tick({ config, store, silences, metrics, partitions, consumer, onFatal,
     metrics.setOpenIncidents(store.openIncidents());
     metrics.setOutbox(store.outbox.counts());
     metrics.silencesActive.set(silences.active(systemClock.now()));
+    if (prune) store.prune(config.store.retention_days * DAY_MS, PRUNE_ROWS);
   } catch (error) {
-    log.error({ error }, 'periodic work failed');
+    log.error({ err: error }, 'periodic work failed');
   }
   metrics.setLag(lag);
   metrics.offsetResets.set(offsetResets);
@@ -263,19 +266,6 @@ async function createTopics(bus: Bus, partitions: number): Promise<void> {
       .flatMap((topic) => [topic, ...(WITH_DEAD_LETTERS.has(topic) ? [deadLetterTopic(topic)] : [])])
       .map((topic) => ({ topic, partitions })),
   );
-}
-
-async function listen(server: FastifyInstance, { host, port }: DetectorConfig['http']): Promise<void> {
-  try {
-    await server.listen({ host, port });
-  } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException;
-    const [field, problem, remedy] =
-      code === 'EADDRINUSE'
-        ? ['http.port', 'is in use', 'stop what listens there, or choose another port (0: any free one)']
-        : ['http.host', `cannot be listened at (${message})`, 'give an address of this machine'];
-    throw new PicketError('bad_config', `${host}:${port} ${problem}`, { field, remedy }, { cause });
-  }
 }
 
 function urlOf(server: FastifyInstance): string {

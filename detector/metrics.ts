@@ -1,6 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { ErrorCode } from '../protocol/errors.js';
+import { ERROR_CODES, type ErrorCode } from '../protocol/errors.js';
 import { INCIDENT_KINDS, type Incident } from '../protocol/incident.js';
+import { ROW_FAULTS } from '../protocol/phase-checks.js';
 import type { MessageState, OutboxCounts } from './store/outbox.js';
 
 /*
@@ -24,6 +25,9 @@ function ingestMetrics(registry: Registry) {
   const decodeErrors = counter(registry, 'decode_errors_total', 'Messages that could not be read.', ['reason']);
   const rowsDropped = counter(registry, 'rows_dropped_total', 'Rows not used.', ['reason']);
   const samplesDropped = counter(registry, 'samples_dropped_total', 'Samples not used.', ['reason']);
+  // A counter that is not there yet has no zero to rise from, and an alert on its increase misses the first.
+  for (const reason of ERROR_CODES) decodeErrors.inc({ reason }, 0);
+  for (const reason of ROW_FAULTS) rowsDropped.inc({ reason }, 0);
   return {
     samples: counter(registry, 'samples_total', 'Samples of counters and events taken in.'),
     /** @param reason a constant of the code */

@@ -25,6 +25,8 @@ export function buildServer(deps: ServerDeps): FastifyInstance {
   const app = fastify({
     ...(deps.log && { loggerInstance: deps.log }),
     logController: new LogController({ disableRequestLogging: true }),
+    // A client that never ends its request, or never reads its answer, keeps nobody from stopping.
+    ...{ requestTimeout: 30_000, forceCloseConnections: true },
     frameworkErrors: sendError,
     clientErrorHandler: refuseConnection,
   });

@@ -45,7 +45,7 @@ export class IncidentPublisher {
       }
       this.#failing = false;
     } catch (error) {
-      if (!this.#failing) this.#log.warn({ error }, 'changes of incidents wait to be published');
+      if (!this.#failing) this.#log.warn({ err: error }, 'changes of incidents wait to be published');
       this.#failing = true;
     }
   }
@@ -56,7 +56,7 @@ export class IncidentPublisher {
     } catch (error) {
       if (!(error instanceof PicketError && error.code === 'too_large')) throw error;
       // Waiting makes it no smaller, and the store has the incident.
-      if (entries.length === 1) this.#log.error({ error, incident: entries[0]?.incidentId }, 'not published');
+      if (entries.length === 1) this.#log.error({ err: error, incident: entries[0]?.incidentId }, 'not published');
       else for (const entry of entries) await this.#publish([entry]);
     }
   }

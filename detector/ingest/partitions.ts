@@ -76,7 +76,7 @@ export class Partitions implements ConsumerHandler {
       try {
         worker.revise();
       } catch (error) {
-        this.#deps.log.error({ error, partition: number }, 'incidents could not be judged by the new rules');
+        this.#deps.log.error({ err: error, partition: number }, 'incidents could not be judged by the new rules');
       }
   }
 

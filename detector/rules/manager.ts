@@ -182,7 +182,7 @@ export class RuleManager implements RulesInForce {
     try {
       await this.#deps.lastGood.write({ commit: this.#set.commit, files: [...texts] });
     } catch (error) {
-      this.#deps.log.warn({ error }, 'the rules could not be kept for a restart');
+      this.#deps.log.warn({ err: error }, 'the rules could not be kept for a restart');
     }
   }
 }

@@ -50,7 +50,7 @@ export function openRules(deps: RulesDeps) {
       try {
         if (incidents.follow(status, now())) onNotifications();
       } catch (error) {
-        log.error({ error }, 'the state of the rules could not be stored');
+        log.error({ err: error }, 'the state of the rules could not be stored');
       }
     },
   });

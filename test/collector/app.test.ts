@@ -99,7 +99,7 @@ describe('picket collector', needsAddon, () => {
     writeFileSync(join(dir, 'file'), '');
     assert.match(
       await refused({ state_dir: join(dir, 'file', 'x') }),
-      /^picket: .*:1: field "state_dir": cannot be written/m,
+      /^picket: .*:1: field "state_dir": cannot be used/m,
     );
     writeFileSync(join(dir, 'runs.json'), '{');
     assert.match(await refused({ state_dir: dir }), /^picket: .*runs\.json: not the runs/m);

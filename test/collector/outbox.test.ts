@@ -86,6 +86,46 @@ async function settle(done: () => boolean): Promise<void> {
   throw new Error('waited in vain');
 }
 
+describe('the spool', () => {
+  it('cuts off what a full disk took of a message, so that those after it are read', () => {
+    let space = Number.POSITIVE_INFINITY;
+    const spool = new Spool({
+      dir: folder(),
+      maxBytes: 1 << 20,
+      onDropped: () => assert.fail('nothing is dropped'),
+      append: (path, bytes) => {
+        appendFileSync(path, bytes.subarray(0, space));
+        if (bytes.length > space) throw new Error('ENOSPC');
+      },
+    });
+    const fails = (work: () => void): void => {
+      space = 50;
+      assert.throws(work, /ENOSPC/);
+      space = Number.POSITIVE_INFINITY;
+    };
+    fails(() => spool.append([message(9)]));
+    spool.append([message(1)]);
+    fails(() => spool.append([message(9)]));
+    fails(() => spool.prepend([message(9)]));
+    spool.append([message(2)]);
+    spool.prepend([message(0)]);
+    const all: number[] = [];
+    for (; !spool.empty; spool.removeFirst()) all.push(...spool.first().map(numberOf));
+    assert.deepEqual(all, [0, 1, 2]);
+  });
+
+  it('counts the rows of a file that was damaged', () => {
+    const dir = folder();
+    const dropped: [number, number][] = [];
+    const spool = new Spool({ dir, maxBytes: 1 << 20, onDropped: (...lost) => dropped.push(lost) });
+    spool.append([message(0), message(1), message(2)]);
+    const file = join(dir, readdirSync(dir)[0] as string);
+    truncateSync(file, spool.bytes - 1);
+    assert.deepEqual(spool.first().map(numberOf), [0, 1]);
+    assert.deepEqual(dropped, [[1, 10]]);
+  });
+});
+
 describe('the outbox', () => {
   it('sends in order while the sink is there, without the disk', async () => {
     const one = setup();

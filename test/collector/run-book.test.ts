@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { RunBook, runName } from '../../collector/run-book.js';
-import { readRunBook, writeRunBook } from '../../collector/run-book-file.js';
+import { readRunBook, runKeeper, writeRunBook } from '../../collector/run-book-file.js';
 import { folder } from './support.js';
 
 describe('attempts of a job whose engines count none', () => {
@@ -41,6 +41,22 @@ describe('attempts of a job whose engines count none', () => {
     book.noteRewinds('s', 0, 0);
     writeRunBook(file, book);
     assert.ok(!existsSync(file));
+  });
+
+  it('are kept later where the disk is full now, which is told once', () => {
+    const dir = folder();
+    const file = join(dir, 'runs.json');
+    const book = new RunBook();
+    let told = 0;
+    const keep = runKeeper(file, book, () => told++);
+    mkdirSync(`${file}.draft`);
+    book.attemptOf('j', 0, 'a', 1);
+    keep();
+    keep();
+    assert.deepEqual([told, existsSync(file)], [1, false]);
+    rmdirSync(`${file}.draft`);
+    keep();
+    assert.deepEqual(readRunBook(file).state, book.state);
   });
 
   it('in a file that is none say so', () => {

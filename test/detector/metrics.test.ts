@@ -31,6 +31,18 @@ test('the lag of a partition that is gone is shown no more', async () => {
   ]);
 });
 
+test('what is dropped or cannot be read is there at zero before the first', async () => {
+  const metrics = createMetrics();
+  metrics.rowsDropped('start_zero', 2);
+  metrics.decodeError('bad_input');
+  const dropped = await lines(metrics, 'picket_rows_dropped_total');
+  assert.ok(dropped.includes('picket_rows_dropped_total{reason="start_zero"} 2'));
+  assert.ok(dropped.includes('picket_rows_dropped_total{reason="rank_out_of_range"} 0'));
+  const unread = await lines(metrics, 'picket_decode_errors_total');
+  assert.ok(unread.includes('picket_decode_errors_total{reason="bad_input"} 1'));
+  assert.ok(unread.includes('picket_decode_errors_total{reason="unsupported_version"} 0'));
+});
+
 test('a receiver is there at zero before its first attempt', async () => {
   const metrics = createMetrics();
   metrics.addReceiver('ops');

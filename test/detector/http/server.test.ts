@@ -87,3 +87,16 @@ test('what is not HTTP gets a problem and the end of the connection', async (t) 
   }
   assert.equal((await fetch(`http://127.0.0.1:${port}/healthz`)).status, 200);
 });
+
+test('a client that never ends its request does not keep it from stopping', async (t) => {
+  const { app } = setUpServer(t);
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  const client = connect((app.server.address() as AddressInfo).port, '127.0.0.1');
+  const arrived = once(app.server, 'connection');
+  client.write('POST /v1/silences HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{');
+  const [gone] = [once(client, 'close'), await arrived];
+  client.resume();
+  await app.close();
+  await gone;
+  assert.ok(client.closed);
+});
