@@ -53,6 +53,8 @@ interface GroupState {
   bursts: Spell;
   /** Steps at which a burst began, the last ones. */
   began: number[];
+  /** They were slow in the last step. */
+  slow: boolean;
   acrossHosts: boolean;
   slots: number[];
   /** Of the last hit: bus bandwidth in GB/s now and usually, and the size it was measured at. */
@@ -114,8 +116,9 @@ function observe(
   const hit = lost > Math.max(params.min_effect, starved ? 0 : LATENCY_EFFECT) * time;
   const entry = { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time };
   observeSpell(known.lasting, { ...entry, hit }, spellRule(LASTING, params));
-  const before = known.bursts.recent.at(-1)?.hit ?? false;
-  if (hit && burst && !before) known.began = [...known.began, view.step].slice(-MAX_BURSTS);
+  // Between two bursts transfers are as usual, not only short of a burst.
+  if (hit && burst && !known.slow) known.began = [...known.began, view.step].slice(-MAX_BURSTS);
+  known.slow = hit;
   const { min_effect: share, bursts: hits } = rnic_flap;
   observeSpell(known.bursts, { ...entry, hit: hit && burst }, { ...BURSTS, hits, share });
 }
@@ -124,6 +127,7 @@ const newGroup = ({ acrossHosts, slots }: CommGroup): GroupState => ({
   lasting: newSpell(),
   bursts: newSpell(),
   began: [],
+  slow: false,
   acrossHosts,
   slots: [...slots],
   now: 0,

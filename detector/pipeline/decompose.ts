@@ -1,6 +1,7 @@
 import { type Int64, toBigInt } from '../../protocol/int64.js';
 import { KIND } from '../../protocol/vocabulary.js';
 import { addCollective, type Collectives, groupsOf, newCollectives } from './collectives.js';
+import { type IdleTotals, idleInside, newIdleTotals, noteIdle } from './idle.js';
 import {
   addCommBusy,
   addLaunches,
@@ -32,7 +33,7 @@ export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds,
   if (totals.hasWhole) dropParts(totals, topology);
   for (const slot of rows.starts.keys()) closeSlot(totals, slot, rows.step, ends);
   const { work, gap, stepTime, tokens, graph, microbatches } = totals;
-  const idle = idleInside(totals, topology);
+  const idle = idleInside(rows, totals, topology, ends.base);
   return {
     step: rows.step,
     startNs: toBigInt(ends.base) + BigInt(totals.first),
@@ -89,8 +90,7 @@ interface Totals {
   /** Time in host phases, which explains gaps between GPU phases; and what of it lies after the first of those. */
   hostTime: BySlot;
   hostInside: BySlot;
-  /** Durations of the step's own rows. */
-  stepRow: BySlot;
+  idle: IdleTotals;
   /** Earliest start of any row. */
   first: number;
   begin: Float64Array;
@@ -116,7 +116,7 @@ function newTotals(n: number): Totals {
     microbatches: filled(n, 1),
     hostTime: filled(n, 0),
     hostInside: filled(n, 0),
-    stepRow: filled(n, 0),
+    idle: newIdleTotals(n),
     first: Number.POSITIVE_INFINITY,
     begin: filled(n, Number.POSITIVE_INFINITY),
     end: filled(n, Number.NEGATIVE_INFINITY),
@@ -141,13 +141,11 @@ function addRow(totals: Totals, source: JobBatch, i: number, slot: number, topol
   if ((columns.graph[i] as number) >= 0) totals.graph[slot] = columns.graph[i] as number;
   // A checkpoint is part of the step's time, not of the gap after it.
   if (kind !== KIND.host || traits & TRAIT.pause) extend(totals, slot, start, start + duration);
+  noteIdle(totals.idle, source, i, slot, traits, start, duration);
   if (kind === KIND.host) addHost(totals, slot, traits, duration);
   else {
     if (source.namesPorts) addPort(totals.serving, source, i, topology.hosts[slot] as string, duration);
-    if (kind === KIND.step) {
-      add(totals.stepRow, slot, duration);
-      addServing(totals.serving, source, i, slot);
-    }
+    if (kind === KIND.step) addServing(totals.serving, source, i, slot);
     if (kind === KIND.compute) addCompute(totals, source, i, slot, phaseId, traits);
     else if (kind === KIND.memory) add(traits & TRAIT.data ? totals.work.data : totals.work.memory, slot, duration);
     else if (kind === KIND.comm) addComm(totals, source, i, slot, phaseId, topology);
@@ -242,26 +240,4 @@ function closeSlot(totals: Totals, slot: number, step: number, ends: StepEnds): 
     totals.stepTime[slot] = end - last.end;
   } else totals.stepTime[slot] = end - begin + (totals.hostTime[slot] as number);
   ends.ends.set(slot, { step, end });
-}
-
-/**
- * What the step's rows last beyond all other rows of a rank; phases that overlap leave nothing. Parts that fit into what
- * the whole phases leave lie beside them (experts, where forward is all but them), and else inside.
- */
-function idleInside({ phases, stepRow, hostTime, hostInside, hasWhole }: Totals, topology: JobTopology): BySlot {
-  const idle = filled(stepRow.length, Number.NaN);
-  const staged = topology.stages.some((stage) => stage !== topology.stages[0]);
-  stepRow.forEach((inStep, slot) => {
-    if (staged || inStep === 0) return;
-    let [covered, inParts] = [-inStep - (hostTime[slot] as number), 0];
-    phases.forEach((sums, id) => {
-      const time = (sums?.[slot] as number) || 0;
-      if (hasWhole && (topology.phaseTraits[id] as number) & TRAIT.part) inParts += time;
-      else covered += time;
-    });
-    if (!(covered > 0)) return;
-    const left = inStep - covered - (hostInside[slot] as number);
-    idle[slot] = Math.max(0, left >= inParts ? left - inParts : left);
-  });
-  return idle;
 }

@@ -50,7 +50,7 @@ export interface StepView {
   readonly gap: BySlot;
   /**
    * Time inside the step's own row in which none of the rank's phases ran: its host launched too late, or phases that
-   * nobody fences. NaN where no such row or nothing but it was sent, and in a pipeline, whose stages wait for each other.
+   * nobody fences. NaN where no such row or nothing but it was sent, and in a pipeline that sends no rows of its receives.
    */
   readonly idle: BySlot;
   /** From the end of the step before to the end of this one, on the rank's own clock. */

@@ -203,14 +203,24 @@ describe('time inside a step that none of its phases explains', () => {
     assert.deepEqual([...(view?.idle ?? [])], [100]);
   });
 
-  it('is unknown where nothing but the step was sent, and in a pipeline', () => {
+  it('is unknown where nothing but the step was sent, and in a pipeline that does not say when it waits', () => {
     assert.deepEqual([...view([step(0, 100, 700)]).idle], [Number.NaN]);
     const meta = newJobMeta('job', { ranks: [0, 1].map((rank) => ({ rank, stage: rank })) });
-    assert.deepEqual([...view([step(0, 100, 700), ...phases, step(1, 100, 700)], meta).idle], [Number.NaN, Number.NaN]);
+    const recv: Row = { rank: 1, step: 0, phase: 'recv', op: 'recv', at: 100, dur_ns: 500 };
+    const idle = (rows: Row[]): number[] => [
+      ...view([step(0, 100, 700), ...phases, step(1, 100, 700), ...rows], meta).idle,
+    ];
+    assert.deepEqual(idle([]), [Number.NaN, Number.NaN]);
+    assert.deepEqual(idle([recv]), [Number.NaN, 200]);
   });
 
-  it('is none where phases overlap', () => {
-    const overlapping: Row = { rank: 0, step: 0, phase: 'mlp', at: 100, dur_ns: 600 };
-    assert.deepEqual([...view([step(0, 100, 700), ...phases, overlapping]).idle], [0]);
+  it('counts a moment once where phases overlap, in whatever order they come', () => {
+    const reduce = (at: number, dur_ns: number, seq: number): Row => ({
+      ...{ rank: 0, step: 0, phase: 'all_reduce', op: 'all_reduce', seq, at, dur_ns },
+    });
+    const backward: Row = { rank: 0, step: 0, phase: 'backward', at: 150, dur_ns: 300 };
+    const rows = [step(0, 100, 700), backward, reduce(200, 200, 0), reduce(400, 250, 1), reduce(20, 40, 2)];
+    assert.deepEqual([...view(rows).idle], [200]);
+    assert.deepEqual([...view(rows.reverse()).idle], [200]);
   });
 });
