@@ -125,6 +125,7 @@ async function open(
   const checkpointMs = config.checkpoint_seconds * 1000;
   const workers: WorkerDeps = {
     ...{ checkpointMs, store, producer, routes, metrics, log, now, onNotifications, failPoints },
+    monotonic: () => performance.now(),
     baseline,
     storms: { ...config.storms, windowMs: config.storms.window_seconds * 1000 },
     ...{ rules: rules.manager, onSuppressed: (findings) => rules.metrics.suppressed.inc(findings) },
@@ -226,7 +227,7 @@ function tick(
     return;
   }
   try {
-    partitions.flushSilentSince(systemClock.now() - config.idle_seconds * 1000);
+    partitions.lookForSilence(config.idle_seconds * 1000, config.forget_seconds * 1000);
     metrics.setOpenIncidents(store.openIncidents());
     metrics.setOutbox(store.outbox.counts());
     metrics.silencesActive.set(silences.active(systemClock.now()));

@@ -37,6 +37,8 @@ export const DetectorConfig = z
     idle_seconds: z.number().positive().default(60),
     /** A job that sent nothing for so long is shown as stale. */
     stale_seconds: z.number().positive().default(300),
+    /** A job that sent nothing for so long is forgotten: what is open of it ends, and if it comes back it is learnt anew. */
+    forget_seconds: z.number().positive().default(86_400),
     log_level: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
     /** File of `picket baseline train`, read at the start: sees jobs that are slow from their first step. */
     baseline: z.string().min(1).optional(),

@@ -66,6 +66,11 @@ export function resolveSilent(book: IncidentBook, at: Moment, policy: JobPolicy,
   return new Round(book, policy, holds, at).resolveSilent();
 }
 
+/** Ends all open incidents of a job that has sent nothing for so long that it is forgotten. */
+export function resolveAll(book: IncidentBook, at: Moment, policy: JobPolicy, holds: Holds): Transition[] {
+  return new Round(book, policy, holds, at).resolveAll();
+}
+
 /**
  * Hash of job, run, kind, subject key and onset, frozen at opening: the same whatever path the rows took. Neither file
  * names, offsets nor wall clock enter.
@@ -130,6 +135,12 @@ class Round {
       if (verdict.outcome === 'drop' || verdict.rule.noData !== 'resolve') continue;
       this.#end(name, incident, `no data of the job since step ${this.#now.step}`);
     }
+    return this.#transitions;
+  }
+
+  resolveAll(): Transition[] {
+    for (const [name, incident] of this.#book)
+      this.#resolve(name, incident, `the job is forgotten: no data since step ${this.#now.step}`);
     return this.#transitions;
   }
 

@@ -29,6 +29,8 @@ export interface WorkerDeps {
   readonly checkpointMs: number;
   /** Epoch milliseconds. */
   readonly now: () => number;
+  /** Milliseconds on a clock that nobody sets. */
+  readonly monotonic: () => number;
   /** Called after a commit with notifications. */
   readonly onNotifications: () => void;
   readonly failPoints?: FailPoints | undefined;
@@ -36,6 +38,8 @@ export interface WorkerDeps {
 
 /** A commit without news waits for `checkpointMs` or so many messages: each writes a snapshot. */
 const COMMIT_MESSAGES = 256;
+/** Without news, commits take no more than a tenth of the time, however much there is to write. */
+const COMMIT_PAUSE = 9;
 
 /**
  * One partition while this detector owns it. Messages go through the pipeline; incidents, notifications, the offset and
@@ -49,25 +53,34 @@ export class PartitionWorker {
   #nextOffset: bigint;
   readonly startOffset: bigint | undefined;
   #transitions: Transition[] = [];
+  /** Jobs that have not fallen silent. */
   readonly #jobs = new Map<string, JobSeen>();
+  /** When data of each job that is followed last came, by the monotonic clock. */
+  readonly #seenMs = new Map<string, number>();
   #counted: PipelineCounts;
   #uncommitted = 0;
   #committedAtMs: number;
+  #commitMs = 0;
 
   constructor(partition: TopicPartition, deps: WorkerDeps) {
     this.#partition = partition;
     this.#deps = deps;
     this.#pipeline = new PartitionPipeline(deps.rules, deps.baseline, deps.storms);
-    this.#committedAtMs = deps.now();
+    this.#committedAtMs = deps.monotonic();
     const { epoch, checkpoint } = deps.store.acquire(partition);
     this.#epoch = epoch;
     this.#nextOffset = checkpoint?.nextOffset ?? 0n;
     this.startOffset = checkpoint?.restartOffset;
-    if (checkpoint && !this.#pipeline.restore(checkpoint.snapshot)) {
-      deps.log.warn({ partition }, 'the stored state is of another version of Picket: windows are learnt anew');
+    const { snapshot, jobs = new Map() } = checkpoint ?? {};
+    if (checkpoint && !this.#pipeline.restore({ partition: snapshot as Uint8Array, jobs })) {
+      deps.log.warn(
+        { partition },
+        'the stored state is of another version of Picket, or damaged: windows are learnt anew',
+      );
       this.startOffset = checkpoint.nextOffset;
     }
     this.#counted = this.#pipeline.counts();
+    this.#recallJobs();
     // The rules may have changed since the state was stored.
     this.#transitions = this.#pipeline.revise();
   }
@@ -87,8 +100,20 @@ export class PartitionWorker {
   }
 
   #isDue(): boolean {
-    const { now, checkpointMs } = this.#deps;
-    return this.#uncommitted >= COMMIT_MESSAGES || now() - this.#committedAtMs >= checkpointMs;
+    const { monotonic, checkpointMs } = this.#deps;
+    const sinceMs = monotonic() - this.#committedAtMs;
+    return (
+      sinceMs >= COMMIT_PAUSE * this.#commitMs && (this.#uncommitted >= COMMIT_MESSAGES || sinceMs >= checkpointMs)
+    );
+  }
+
+  /** Jobs that were followed before a restart are silent since they last sent. */
+  #recallJobs(): void {
+    const { store, now, monotonic } = this.#deps;
+    for (const [key, { job }] of this.#pipeline.jobs()) {
+      const silentMs = Math.max(0, now() - (store.job(job)?.lastDataMs ?? now()));
+      this.#seenMs.set(key, monotonic() - silentMs);
+    }
   }
 
   /** Offset of the first message of samples that is not known, for the bus; undefined: none has been taken in. */
@@ -105,14 +130,28 @@ export class PartitionWorker {
     }
   }
 
-  /** Judges what waits of jobs that have sent nothing since a time; returns the next offset if that was news. */
-  flushSilentSince(epochMs: number): bigint | undefined {
-    const silent = [...this.#jobs].filter(([, job]) => job.lastDataMs < epochMs).map(([name]) => name);
-    for (const name of silent) this.#jobs.delete(name);
+  /**
+   * Judges what waits of jobs that have sent nothing for `idleMs`, and forgets those that have sent nothing for `forgetMs`;
+   * returns the next offset if that was news.
+   */
+  lookForSilence(idleMs: number, forgetMs: number): bigint | undefined {
+    const now = this.#deps.monotonic();
+    const silentFor = (ms: number) => (key: string) => now - (this.#seenMs.get(key) ?? now) >= ms;
+    const silent = [...this.#jobs.keys()].filter(silentFor(idleMs));
+    for (const key of silent) this.#jobs.delete(key);
     this.#transitions.push(...this.#pipeline.silence(silent));
+    const gone = [...this.#seenMs.keys()].filter(silentFor(forgetMs));
+    if (gone.length > 0) this.#forget(gone);
     // What has been judged is written even where it was no news.
     this.#uncommitted += silent.length;
-    return this.#transitions.length > 0 ? this.commit() : undefined;
+    return this.#transitions.length > 0 || gone.length > 0 ? this.commit() : undefined;
+  }
+
+  #forget(keys: readonly string[]): void {
+    this.#transitions.push(...this.#pipeline.forget(keys));
+    for (const key of keys) this.#seenMs.delete(key);
+    // What they counted is gone from the totals.
+    this.#counted = this.#pipeline.counts();
   }
 
   /** Judges all open incidents anew: the rules have changed. */
@@ -123,25 +162,29 @@ export class PartitionWorker {
 
   /** Writes all that happened since the last commit. Throws `conflict` once another detector owns the partition. */
   commit(): bigint {
-    const { store, routes, metrics, failPoints, now } = this.#deps;
+    const { store, routes, metrics, failPoints, monotonic } = this.#deps;
     failPoints?.hit('store.before_commit');
+    const started = monotonic();
     const stop = metrics.commitSeconds.startTimer();
     const changed = new Map(this.#transitions.map(({ after }) => [after.id, after]));
     const open = this.#pipeline.openIncidents().filter((incident) => !changed.has(incident.id));
     const notifications = this.#transitions.flatMap(({ before, after }) => notificationsFor(before, after, routes));
+    const { partition, jobs } = this.#pipeline.snapshot();
     store.commit({
       partition: this.#partition,
       epoch: this.#epoch,
       checkpoint: {
         nextOffset: this.#nextOffset,
         restartOffset: this.#pipeline.oldestNeeded(this.#nextOffset),
-        snapshot: this.#pipeline.snapshot(),
+        snapshot: partition,
+        jobs,
       },
       incidents: [...changed.values(), ...open],
       notifications,
       changes: this.#transitions.map(({ after }) => after),
       jobs: [...this.#jobs.values()],
     });
+    this.#pipeline.saved();
     stop();
     failPoints?.hit('store.after_commit');
     for (const { before, after } of this.#transitions)
@@ -149,7 +192,8 @@ export class PartitionWorker {
     this.#count();
     this.#transitions = [];
     this.#uncommitted = 0;
-    this.#committedAtMs = now();
+    this.#committedAtMs = monotonic();
+    this.#commitMs = this.#committedAtMs - started;
     if (notifications.length > 0) this.#deps.onNotifications();
     return this.#nextOffset;
   }
@@ -179,7 +223,9 @@ export class PartitionWorker {
       this.#transitions.push(...this.#pipeline.add(batch, { place, offset: record.offset, again }));
       const { job, run } = batch.meta;
       const lastDataMs = now();
-      this.#jobs.set(jobKey(batch.meta), { job, run, lastDataMs });
+      const key = jobKey(batch.meta);
+      this.#jobs.set(key, { job, run, lastDataMs });
+      this.#seenMs.set(key, this.#deps.monotonic());
       metrics.lastData.set(lastDataMs / 1000);
       metrics.rows.inc(batch.length);
     }

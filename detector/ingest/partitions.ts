@@ -66,8 +66,9 @@ export class Partitions implements ConsumerHandler {
     }
   }
 
-  flushSilentSince(epochMs: number): void {
-    for (const worker of this.#workers.values()) worker.flushSilentSince(epochMs);
+  /** See `PartitionWorker.lookForSilence`. */
+  lookForSilence(idleMs: number, forgetMs: number): void {
+    for (const worker of this.#workers.values()) worker.lookForSilence(idleMs, forgetMs);
   }
 
   /** Judges all open incidents anew: the rules have changed. */

@@ -13,7 +13,14 @@ import { type ExpectedState, slowGroups } from '../detectors/expected-transfers.
 import { type Finding, WINDOW_STEPS } from '../detectors/finding.js';
 import { type TransferState, usualTransfers } from '../detectors/slow-transfers.js';
 import { type Holds, newHolds } from '../incidents/holds.js';
-import { follow, type IncidentBook, resolveSilent, revise, type Transition } from '../incidents/incident-book.js';
+import {
+  follow,
+  type IncidentBook,
+  resolveAll,
+  resolveSilent,
+  revise,
+  type Transition,
+} from '../incidents/incident-book.js';
 import type { EarlierTransfers } from '../reference/transfer-past.js';
 import { type ExpressionState, expressionFindings, newExpressionState } from '../rules/expression-findings.js';
 import type { JobPolicy } from '../rules/job-rules.js';
@@ -149,6 +156,17 @@ export class JobPipeline {
   /** Resolves what its rule does not keep open without data. */
   resolveSilent(): Transition[] {
     return resolveSilent(this.state.book, this.#newest(), this.#policyNow(), this.state.holds);
+  }
+
+  /** Ends all that is open: the job is not followed any more. */
+  resolveAll(): Transition[] {
+    const { book, holds, hangBook, hangHolds, qualityBook, qualityHolds } = this.state;
+    const [policy, now] = [this.#policyNow(), this.#newest()];
+    return [
+      ...resolveAll(book, now, policy, holds),
+      ...resolveAll(hangBook, now, policy, hangHolds),
+      ...resolveAll(qualityBook, now, policy, qualityHolds),
+    ];
   }
 
   #newest(): { step: number; ns: bigint } {

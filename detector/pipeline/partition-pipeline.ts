@@ -19,13 +19,18 @@ import { BUILT_IN_RULES, type RulesInForce } from '../rules/rules-in-force.js';
 import { JobPipeline, type JobState, newJobState } from './job-pipeline.js';
 
 /** Raised with every change of what a snapshot holds: an older one is not guessed at, its window is learnt anew. */
-const SNAPSHOT_VERSION = 7;
+const SNAPSHOT_VERSION = 8;
 
-interface Snapshot {
+/** What a pipeline goes on from. */
+export interface PipelineSnapshot {
+  /** What is no one job's. */
+  readonly partition: Uint8Array;
+  /** By key: those that have changed since the last one was stored; null: gone. */
+  readonly jobs: ReadonlyMap<string, Uint8Array | null>;
+}
+
+interface PartitionState {
   version: number;
-  jobs: [string, JobState][];
-  /** By job, whatever the run: a NIC does not start anew with it. */
-  counters: Map<string, Counters>;
   nextSample: bigint | undefined;
   storms: StormState;
 }
@@ -49,7 +54,10 @@ export interface PipelineCounts {
  */
 export class PartitionPipeline {
   readonly #jobs = new Map<string, JobPipeline>();
-  #counters = new Map<string, Counters>();
+  /** By `countersKey`. */
+  readonly #counters = new Map<string, Counters>();
+  /** Keys of jobs and counters that are not stored as they are. */
+  readonly #changed = new Set<string>();
   #nextSample: bigint | undefined;
   /** Impossible rows by reason. */
   readonly #dropped = new Map<string, number>();
@@ -92,8 +100,10 @@ export class PartitionPipeline {
   }
 
   #countersOf(job: string): Counters {
-    let counters = this.#counters.get(job);
-    if (!counters) this.#counters.set(job, (counters = newCounters()));
+    const key = countersKey(job);
+    let counters = this.#counters.get(key);
+    if (!counters) this.#counters.set(key, (counters = newCounters()));
+    this.#changed.add(key);
     return counters;
   }
 
@@ -104,18 +114,32 @@ export class PartitionPipeline {
 
   /** Judges all that waits in the given jobs (default: all). */
   flush(jobs: Iterable<string> = this.#jobs.keys()): Transition[] {
-    return this.#withStorms([...jobs].flatMap((name) => [...(this.#jobs.get(name)?.flush() ?? [])]));
+    return this.#withStorms(this.#changing(jobs).flatMap((job) => [...job.flush()]));
   }
 
   /** Judges what waits of jobs that have fallen silent, and resolves what their rules do not keep open without data. */
   silence(jobs: Iterable<string>): Transition[] {
-    const silent = [...jobs].flatMap((name) => this.#jobs.get(name) ?? []);
-    return this.#withStorms(silent.flatMap((job) => [...job.flush(), ...job.resolveSilent()]));
+    return this.#withStorms(this.#changing(jobs).flatMap((job) => [...job.flush(), ...job.resolveSilent()]));
+  }
+
+  /** Ends all that is open of the given jobs and forgets them: one that sends again begins anew. */
+  forget(keys: Iterable<string>): Transition[] {
+    const jobs = this.#changing(keys);
+    const transitions = this.#withStorms(jobs.flatMap((job) => [...job.flush(), ...job.resolveAll()]));
+    const metas = jobs.map(({ state }) => state.topology.meta);
+    for (const meta of metas) this.#jobs.delete(jobKey(meta));
+    for (const meta of metas) if (!this.#attemptBefore(meta)) this.#counters.delete(countersKey(meta.job));
+    return transitions;
+  }
+
+  /** Keys of all jobs, each with its job and run. */
+  jobs(): Map<string, JobMeta> {
+    return new Map([...this.#jobs].map(([key, { state }]) => [key, state.topology.meta]));
   }
 
   /** Judges all open incidents anew: the rules have changed. */
   revise(): Transition[] {
-    return this.#withStorms([...this.#jobs.values()].flatMap((job) => job.revise()));
+    return this.#withStorms(this.#changing(this.#jobs.keys()).flatMap((job) => job.revise()));
   }
 
   #withStorms(transitions: readonly Transition[]): Transition[] {
@@ -176,29 +200,59 @@ export class PartitionPipeline {
     return { ...total, suppressed };
   }
 
-  snapshot(): Uint8Array {
-    const jobs = [...this.#jobs].map(([name, { state }]): [string, JobState] => [name, state]);
-    const [counters, nextSample] = [this.#counters, this.#nextSample];
-    const storms = this.#storms;
-    return serialize({ version: SNAPSHOT_VERSION, jobs, counters, nextSample, storms } satisfies Snapshot);
+  /** What has changed since `saved`. */
+  snapshot(): PipelineSnapshot {
+    const [nextSample, storms] = [this.#nextSample, this.#storms];
+    const partition: PartitionState = { version: SNAPSHOT_VERSION, nextSample, storms };
+    const stateOf = (key: string) => this.#jobs.get(key)?.state ?? this.#counters.get(key);
+    const jobs = [...this.#changed].map((key): [string, Uint8Array | null] => {
+      const state = stateOf(key);
+      return [key, state ? serialize(state) : null];
+    });
+    return { partition: serialize(partition), jobs: new Map(jobs) };
   }
 
-  /** False if the snapshot is of another version: the pipeline then starts empty. */
-  restore(bytes: Uint8Array): boolean {
-    const { version, jobs, counters, nextSample, storms } = deserialize(bytes) as Snapshot;
-    if (version !== SNAPSHOT_VERSION) return false;
-    this.#counters = counters;
-    this.#nextSample = nextSample;
-    this.#storms = storms;
-    for (const [name, state] of jobs) this.#jobs.set(name, this.#pipelineOf(state));
-    return true;
+  /** What `snapshot` gave has been stored. */
+  saved(): void {
+    this.#changed.clear();
+  }
+
+  /** False if the snapshot is damaged or of another version: the pipeline then starts empty. */
+  restore(snapshot: PipelineSnapshot): boolean {
+    try {
+      const { version, nextSample, storms } = deserialize(snapshot.partition) as PartitionState;
+      if (version !== SNAPSHOT_VERSION) throw new Error('another version');
+      const states = [...snapshot.jobs].flatMap(([key, bytes]) => (bytes ? [[key, deserialize(bytes)] as const] : []));
+      for (const [key, state] of states) if (isCountersKey(key)) this.#counters.set(key, state as Counters);
+      for (const [key, state] of states)
+        if (!isCountersKey(key)) this.#jobs.set(key, this.#pipelineOf(state as JobState));
+      this.#nextSample = nextSample;
+      this.#storms = storms;
+      this.#changed.clear();
+      return true;
+    } catch {
+      this.#jobs.clear();
+      this.#counters.clear();
+      // So that nothing of it is left where it is stored.
+      for (const key of snapshot.jobs.keys()) this.#changed.add(key);
+      return false;
+    }
+  }
+
+  /** Jobs about to change. */
+  #changing(keys: Iterable<string>): JobPipeline[] {
+    return [...keys].flatMap((key) => {
+      const job = this.#jobs.get(key);
+      if (!job) return [];
+      this.#changed.add(key).add(countersKey(job.state.topology.meta.job));
+      return [job];
+    });
   }
 
   #jobOf(meta: JobMeta): JobPipeline {
     const name = jobKey(meta);
-    let job = this.#jobs.get(name);
-    if (!job) this.#jobs.set(name, (job = this.#pipelineOf(newJobState(meta, this.#attemptBefore(meta)))));
-    return job;
+    if (!this.#jobs.has(name)) this.#jobs.set(name, this.#pipelineOf(newJobState(meta, this.#attemptBefore(meta))));
+    return this.#changing([name])[0] as JobPipeline;
   }
 
   /** The newest attempt of a job. */
@@ -212,3 +266,7 @@ export class PartitionPipeline {
 }
 
 export const jobKey = ({ job, run }: Pick<JobMeta, 'job' | 'run'>): string => `${job}\0${run}`;
+
+/** Counters are those of a job, whatever the run: a NIC does not start anew with it. No run's name is empty. */
+const countersKey = (job: string): string => jobKey({ job, run: '' });
+const isCountersKey = (key: string): boolean => key.endsWith('\0');

@@ -184,6 +184,19 @@ export const MIGRATIONS: readonly Migration[] = [
       ) STRICT;
     `,
   },
+  {
+    version: 5,
+    name: 'a row for the state of each job',
+    sql: `
+      CREATE TABLE job_states (
+        topic TEXT NOT NULL,
+        partition INTEGER NOT NULL,
+        job BLOB NOT NULL,
+        state BLOB NOT NULL,
+        PRIMARY KEY (topic, partition, job)
+      ) STRICT;
+    `,
+  },
 ];
 
 /**

@@ -60,7 +60,7 @@ class SqliteStore implements Store {
 
   acquire({ topic, partition }: TopicPartition): Acquired {
     const row = this.#file.run(() => this.#sql.acquire.get(topic, partition)) as CheckpointRow;
-    return { epoch: Number(row.epoch), checkpoint: checkpointOf(row) };
+    return { epoch: Number(row.epoch), checkpoint: this.#checkpointOf(row, { topic, partition }) };
   }
 
   commit(commit: Commit): void {
@@ -68,7 +68,16 @@ class SqliteStore implements Store {
   }
 
   checkpoint({ topic, partition }: TopicPartition): Checkpoint | undefined {
-    return checkpointOf(this.#file.run(() => this.#sql.checkpoint.get(topic, partition)));
+    const row = this.#file.run(() => this.#sql.checkpoint.get(topic, partition));
+    return this.#checkpointOf(row, { topic, partition });
+  }
+
+  /** Undefined also for a partition that was acquired and never committed. */
+  #checkpointOf(row: CheckpointRow | undefined, { topic, partition }: TopicPartition): Checkpoint | undefined {
+    if (!row || row.next_offset === null) return undefined;
+    const states = this.#file.run(() => this.#sql.jobStates.all(topic, partition));
+    const jobs = new Map(states.map(({ job, state }) => [Buffer.from(job).toString(), state]));
+    return { nextOffset: row.next_offset, restartOffset: row.restart_offset, snapshot: row.snapshot, jobs };
   }
 
   openIncidents(jobs?: readonly string[]): Incident[] {
@@ -137,12 +146,17 @@ class SqliteStore implements Store {
 
   #writeAll({ partition, epoch, checkpoint, incidents, notifications, jobs, changes: news = [] }: Commit): void {
     const { topic, partition: number } = partition;
-    const { nextOffset, restartOffset, snapshot } = checkpoint;
+    const { nextOffset, restartOffset, snapshot, jobs: states = [] } = checkpoint;
     const { changes } = this.#sql.saveCheckpoint.run(nextOffset, restartOffset, snapshot, topic, number, epoch);
     if (changes === 0)
       throw new PicketError('conflict', `${topic}/${number} has been taken over since epoch ${epoch}`, {
         remedy: 'drop what was computed: its new owner computes it again',
       });
+    for (const [key, state] of states) {
+      const job = Buffer.from(key);
+      if (state) this.#sql.saveJobState.run(topic, number, job, state);
+      else this.#sql.deleteJobState.run(topic, number, job);
+    }
     for (const incident of incidents) this.#save(this.feed.withAcknowledgement(incident));
     for (const incident of news) this.feed.add(this.feed.withAcknowledgement(incident));
     for (const notification of notifications) this.groups.add(notification);
@@ -164,6 +178,14 @@ function statementsOf({ db }: SqliteFile) {
     saveCheckpoint: db.prepare(`
       UPDATE checkpoints SET next_offset = ?, restart_offset = ?, snapshot = ?
       WHERE topic = ? AND partition = ? AND epoch = ?`),
+    // In the order in which they came: of a job's runs the newest is the last.
+    jobStates: db.prepare<unknown[], JobStateRow>(
+      'SELECT job, state FROM job_states WHERE topic = ? AND partition = ? ORDER BY rowid',
+    ),
+    saveJobState: db.prepare(`
+      INSERT INTO job_states (topic, partition, job, state) VALUES (?, ?, ?, ?)
+      ON CONFLICT DO UPDATE SET state = excluded.state`),
+    deleteJobState: db.prepare('DELETE FROM job_states WHERE topic = ? AND partition = ? AND job = ?'),
     // started_ns orders the list: it stays what it was first, or pages would skip.
     saveIncident: db.prepare(`
       INSERT INTO incidents (id, kind, job, rule, status, started_ns, ended_ns, changed_ms, ranks, body)
@@ -222,16 +244,15 @@ interface CheckpointRow {
   readonly snapshot: Uint8Array;
 }
 
+interface JobStateRow {
+  readonly job: Uint8Array;
+  readonly state: Uint8Array;
+}
+
 interface ListRow {
   readonly id: string;
   readonly started_ns: bigint;
   readonly body: string;
-}
-
-/** Undefined also for a partition that was acquired and never committed. */
-function checkpointOf(row: CheckpointRow | undefined): Checkpoint | undefined {
-  if (!row || row.next_offset === null) return undefined;
-  return { nextOffset: row.next_offset, restartOffset: row.restart_offset, snapshot: row.snapshot };
 }
 
 const incidentOf = (body: string): Incident => JSON.parse(body);

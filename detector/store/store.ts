@@ -11,6 +11,8 @@ export interface Checkpoint {
   /** The oldest offset that is still needed; at most `nextOffset`. */
   readonly restartOffset: bigint;
   readonly snapshot: Uint8Array;
+  /** States of jobs by their keys. In a commit: those that have changed, null to delete one; absent: none. */
+  readonly jobs?: ReadonlyMap<string, Uint8Array | null>;
 }
 
 /** What a new owner of a partition gets: its fencing epoch, and where the last owner had come to. */

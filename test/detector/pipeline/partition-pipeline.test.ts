@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { serialize } from 'node:v8';
 import fc from 'fast-check';
 import { PartitionPipeline } from '../../../detector/pipeline/partition-pipeline.js';
 import type { Incident } from '../../../protocol/incident.js';
@@ -98,12 +99,56 @@ describe('the pipeline of a partition', () => {
     }
   });
 
-  it('refuses a snapshot of another version', () => {
-    const other = new PartitionPipeline();
-    const bytes = other.snapshot();
-    const text = Buffer.from(bytes);
-    const at = text.indexOf('version') + 'version'.length + 1;
-    text[at] = (text[at] as number) + 2;
-    assert.equal(new PartitionPipeline().restore(text), false);
+  it('goes on from what changed since it was stored last, however often that is', () => {
+    const first = new PartitionPipeline();
+    const stored = new Map<string, Uint8Array | null>();
+    let partition = new Uint8Array();
+    const sizes: number[] = [];
+    for (let i = 0; i < messages.length; i++) {
+      run(first, i, 0, i + 1);
+      const snapshot = first.snapshot();
+      first.saved();
+      partition = new Uint8Array(snapshot.partition);
+      sizes.push(snapshot.jobs.size);
+      for (const [key, state] of snapshot.jobs) stored.set(key, state);
+    }
+    // Of each of the two jobs its run and its counters; a message is of one of them.
+    assert.deepEqual([stored.size, Math.max(...sizes)], [4, 2]);
+    const second = new PartitionPipeline();
+    assert.ok(second.restore({ partition, jobs: stored }));
+    assert.equal(second.snapshot().jobs.size, 0);
+    assert.deepEqual(second.openIncidents(), full.openIncidents());
+    assert.deepEqual(second.counts(), full.counts());
   });
+
+  it('forgets a job with all that is open of it, and begins anew when it comes back', () => {
+    const pipeline = new PartitionPipeline();
+    run(pipeline, 0, 0);
+    pipeline.saved();
+    const [key] = [...pipeline.jobs()].find(([, { job }]) => job === 'sim-straggler') as [string, object];
+    const ended = pipeline.forget([key]);
+    assert.deepEqual(
+      ended.map(({ after }) => [after.id, after.status]),
+      expected.map(({ id }) => [id, 'resolved']),
+    );
+    assert.match(ended[0]?.after.timeline.at(-1)?.note ?? '', /the job is forgotten: no data since step 59/);
+    assert.deepEqual([...pipeline.snapshot().jobs.values()], [null, null]);
+    assert.equal(pipeline.jobs().size, 1);
+    assert.deepEqual(pipeline.forget([key]), []);
+    assert.deepEqual(run(pipeline, 0, 0, 20), expected);
+  });
+
+  for (const [what, damaged] of [
+    ['of another version', { version: 1 }],
+    ['that is damaged', undefined],
+  ] as const)
+    it(`refuses a snapshot ${what}, and has all of it deleted`, () => {
+      const other = new PartitionPipeline();
+      run(other, 0, 0, 3);
+      const { jobs } = other.snapshot();
+      const partition = damaged ? serialize(damaged) : Uint8Array.of(0, 255, 0);
+      const pipeline = new PartitionPipeline();
+      assert.equal(pipeline.restore({ partition, jobs }), false);
+      assert.deepEqual(pipeline.snapshot().jobs, new Map([...jobs.keys()].map((key) => [key, null])));
+    });
 });

@@ -19,10 +19,27 @@ test('a commit is read back, also after a restart', (t) => {
   const again = openSqliteStore({ path, now: () => clock.nowMs });
   t.after(() => again.close());
   const read = again.checkpoint(PARTITION);
-  assert.deepEqual({ ...read, snapshot: new Uint8Array(read?.snapshot ?? []) }, checkpoint);
+  assert.deepEqual({ ...read, snapshot: new Uint8Array(read?.snapshot ?? []) }, { ...checkpoint, jobs: new Map() });
   assert.deepEqual(again.incident('a'), incident);
   assert.deepEqual(again.job('llama'), jobs[0]);
   assert.equal(again.outbox.counts().pending, 1);
+});
+
+test('states of jobs are kept one by one, in the order in which they came', (t) => {
+  const { store } = temporaryStore(t);
+  const commitJobs = (...jobs: [string, Uint8Array | null][]) =>
+    commitTo(store, {
+      checkpoint: { nextOffset: 1n, restartOffset: 0n, snapshot: new Uint8Array(), jobs: new Map(jobs) },
+    });
+  const read = () => [...(store.checkpoint(PARTITION)?.jobs ?? [])].map(([key, state]) => [key, state?.[0]]);
+  commitJobs(['b\u00001', Uint8Array.of(1)], ['a\u00001', Uint8Array.of(2)], ['c', Uint8Array.of(3)]);
+  commitJobs(['b\u00001', Uint8Array.of(4)], ['c', null]);
+  commitJobs();
+  assert.deepEqual(read(), [
+    ['b\u00001', 4],
+    ['a\u00001', 2],
+  ]);
+  assert.equal(store.acquire({ ...PARTITION, partition: 1 }).checkpoint, undefined);
 });
 
 test('a partition nobody committed has no checkpoint, and epochs rise', (t) => {
