@@ -38,7 +38,7 @@ export interface WorkerDeps {
 
 /** A commit without news waits for `checkpointMs` or so many messages: each writes a snapshot. */
 const COMMIT_MESSAGES = 256;
-/** Without news, commits take no more than a tenth of the time, however much there is to write. */
+/** Without news, commits of all partitions take no more than a tenth of the time, however much there is to write. */
 const COMMIT_PAUSE = 9;
 
 /**
@@ -48,6 +48,7 @@ const COMMIT_PAUSE = 9;
 export class PartitionWorker {
   readonly #partition: TopicPartition;
   readonly #deps: WorkerDeps;
+  readonly #partitions: () => number;
   readonly #pipeline: PartitionPipeline;
   readonly #epoch: number;
   #nextOffset: bigint;
@@ -62,7 +63,9 @@ export class PartitionWorker {
   #committedAtMs: number;
   #commitMs = 0;
 
-  constructor(partition: TopicPartition, deps: WorkerDeps) {
+  /** @param partitions how many this detector has now */
+  constructor(partition: TopicPartition, deps: WorkerDeps, partitions: () => number = () => 1) {
+    this.#partitions = partitions;
     this.#partition = partition;
     this.#deps = deps;
     this.#pipeline = new PartitionPipeline(deps.rules, deps.baseline, deps.storms);
@@ -102,9 +105,8 @@ export class PartitionWorker {
   #isDue(): boolean {
     const { monotonic, checkpointMs } = this.#deps;
     const sinceMs = monotonic() - this.#committedAtMs;
-    return (
-      sinceMs >= COMMIT_PAUSE * this.#commitMs && (this.#uncommitted >= COMMIT_MESSAGES || sinceMs >= checkpointMs)
-    );
+    const pauseMs = COMMIT_PAUSE * this.#commitMs * this.#partitions();
+    return sinceMs >= pauseMs && (this.#uncommitted >= COMMIT_MESSAGES || sinceMs >= checkpointMs);
   }
 
   /** Jobs that were followed before a restart are silent since they last sent. */

@@ -16,7 +16,7 @@ export class Partitions implements ConsumerHandler {
 
   async assigned(partition: TopicPartition): Promise<bigint | undefined> {
     if (isOfSamples(partition)) return this.#workers.get(partition.partition)?.nextSample;
-    const worker = new PartitionWorker(partition, this.#deps);
+    const worker = new PartitionWorker(partition, this.#deps, () => this.#workers.size);
     this.#workers.set(partition.partition, worker);
     return worker.startOffset;
   }
