@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { PicketError } from '../protocol/errors.js';
 import { readConfigFile } from './config-file.js';
+import { printable } from './printable.js';
 
 const DEFAULT_URL = 'http://127.0.0.1:9478';
 
@@ -120,7 +121,8 @@ export function queryOf(options: object): URLSearchParams {
 }
 
 /** Columns as wide as what stands in them; nothing is cut. */
-export function table(rows: readonly (readonly string[])[]): string {
+export function table(given: readonly (readonly string[])[]): string {
+  const rows = given.map((row) => row.map(printable));
   const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => (row[column] as string).length))) ?? [];
   return rows
     .map((row) =>

@@ -2,6 +2,7 @@ import { userInfo } from 'node:os';
 import { Command } from 'commander';
 import type { IncidentList, ShownIncident } from '../detector/http/incident-routes.js';
 import { ask, askAll, type Detector, queryOf, table, withDetector } from './detector-client.js';
+import { printable } from './printable.js';
 import { renderIncident } from './render.js';
 
 interface ListOptions extends Detector {
@@ -78,5 +79,7 @@ const detailsOf = (incident: ShownIncident): string =>
     `  status    ${statusOf(incident)}`,
     ...incident.silenced_by.map((id) => `  silenced  by ${id}`),
     `  rule      ${incident.rule.id}`,
-    ...incident.timeline.map(({ at, step, event, note }) => `  ${at}  ${event} at step ${step}${note && `: ${note}`}`),
+    ...incident.timeline
+      .map(({ at, step, event, note }) => `  ${at}  ${event} at step ${step}${note && `: ${note}`}`)
+      .map(printable),
   ].join('\n');

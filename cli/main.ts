@@ -8,6 +8,7 @@ import { detectorCommand } from './detector.js';
 import { doctorCommand } from './doctor.js';
 import { incidentsCommand } from './incidents.js';
 import { notificationsCommand } from './notifications.js';
+import { printable } from './printable.js';
 import { replayCommand } from './replay.js';
 import { rulesCommand } from './rules.js';
 import { silencesCommand } from './silences.js';
@@ -47,7 +48,7 @@ try {
 } catch (error) {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : WRONG_USE;
   else if (error instanceof PicketError) {
-    console.error(`picket: ${error.message}`);
+    console.error(`picket: ${error.message.split('\n').map(printable).join('\n')}`);
     process.exitCode = WRONG_USE;
   } else {
     console.error(error);

@@ -1,11 +1,13 @@
 import type { Incident } from '../protocol/incident.js';
 import type { Analysis } from './analyze.js';
+import { printable } from './printable.js';
 
 /** What a person reads: every incident with its cost, its evidence and the explanation that lost. */
 export function renderAnalysis({ incidents, quality, rows, seconds, unclaimed, suppressed }: Analysis): string {
   const parts = incidents.map(renderIncident);
   if (incidents.length === 0) parts.push(rows > 0 ? 'No incident.' : 'Nothing was judged: no row could be used.');
-  if (quality.length > 0) parts.push(['Data quality:', ...quality.map(({ summary }) => `  ${summary}`)].join('\n'));
+  if (quality.length > 0)
+    parts.push(['Data quality:', ...quality.map(({ summary }) => `  ${printable(summary)}`)].join('\n'));
   if (suppressed.size > 0)
     parts.push(
       ['Not reported, as the rules say:', ...[...suppressed].map(([reason, count]) => `  ${count} x ${reason}`)].join(
@@ -13,7 +15,7 @@ export function renderAnalysis({ incidents, quality, rows, seconds, unclaimed, s
       ),
     );
   if (unclaimed.length > 0)
-    parts.push(['Not read, no importer knows them:', ...unclaimed.map((path) => `  ${path}`)].join('\n'));
+    parts.push(['Not read, no importer knows them:', ...unclaimed.map((path) => `  ${printable(path)}`)].join('\n'));
   parts.push(`${rows.toLocaleString('en')} row${rows === 1 ? '' : 's'} in ${seconds} s`);
   return parts.join('\n\n');
 }
@@ -35,5 +37,7 @@ export function renderIncident(incident: Incident): string {
     ...(incident.reopened ? [`  again     came back ${incident.reopened} times after it had ended`] : []),
     ...(incident.part_of ? [`  part of   ${incident.part_of}`] : []),
     `  id        ${incident.id}`,
-  ].join('\n');
+  ]
+    .map(printable)
+    .join('\n');
 }

@@ -1,3 +1,4 @@
+import { printable } from '../printable.js';
 import type { Difference, Fired, RuleTally } from './backtest-run.js';
 
 export interface BacktestReport {
@@ -63,7 +64,7 @@ function listed(title: string, lines: readonly string[]): string {
   const more = lines.length - MAX_LISTED;
   return [
     `${title}:`,
-    ...lines.slice(0, MAX_LISTED).map((line) => `  ${line}`),
+    ...lines.slice(0, MAX_LISTED).map((line) => `  ${printable(line)}`),
     ...(more > 0 ? [`  and ${more} more`] : []),
   ].join('\n');
 }

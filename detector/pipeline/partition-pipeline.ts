@@ -176,7 +176,7 @@ export class PartitionPipeline {
   counts(): PipelineCounts {
     const total: PipelineCounts = {
       rows: 0,
-      dropped: this.#dropped,
+      dropped: new Map(this.#dropped),
       late: 0,
       duplicates: 0,
       steps: 0,

@@ -5,8 +5,10 @@ import { createMetrics } from '../../../detector/metrics.js';
 import { BUILT_IN_RULES } from '../../../detector/rules/rules-in-force.js';
 import type { Commit, Store } from '../../../detector/store/store.js';
 import { encodePhases } from '../../../protocol/arrow.js';
-import type { PhaseBatch } from '../../../protocol/phase-batch.js';
+import { newJobMeta } from '../../../protocol/job-meta.js';
+import { type PhaseBatch, PhaseBatchBuilder } from '../../../protocol/phase-batch.js';
 import { simulate } from '../../../simulator/simulate.js';
+import { T0 } from '../../support/trace.js';
 import { PARTITION, temporaryStore } from '../store/support.js';
 
 const HOUR = 3_600_000;
@@ -27,9 +29,10 @@ function setUp(t: TestContext) {
     acquire: store.acquire.bind(store),
     job: store.job.bind(store),
   });
+  const metrics = createMetrics();
   const worker = () =>
     new PartitionWorker(PARTITION, {
-      ...{ store: slow, routes: [], rules: BUILT_IN_RULES, metrics: createMetrics(), checkpointMs: 1000 },
+      ...{ store: slow, routes: [], rules: BUILT_IN_RULES, metrics, checkpointMs: 1000 },
       producer: { send: async () => {}, close: async () => {} },
       log: { info: () => {}, warn: () => {}, error: () => {} },
       now: () => clock.nowMs,
@@ -39,7 +42,7 @@ function setUp(t: TestContext) {
     });
   const records = (batches: readonly PhaseBatch[]) =>
     batches.map((batch) => ({ offset: state.offset++, key: 'k', headers: {}, value: encodePhases(batch) }));
-  return { store, clock, state, worker, records };
+  return { store, clock, state, metrics, worker, records };
 }
 
 test('commits without news take a tenth of the time at most', async (t) => {
@@ -89,4 +92,19 @@ test('a job that sends nothing for long is forgotten and its incident ends, also
   assert.notEqual(two.lookForSilence(60_000, 3 * HOUR), undefined);
   assert.equal(store.openIncidents().length, 0);
   assert.equal(store.checkpoint(PARTITION)?.jobs?.size, 0);
+});
+
+test('impossible rows are counted by what is wrong with them, each once', async (t) => {
+  const { state, metrics, worker, records } = setUp(t);
+  const one = worker();
+  const builder = new PhaseBatchBuilder(newJobMeta('odd'));
+  for (const rank of [-1, 0, -1]) builder.push({ rank, step: 1, phase: 'forward', start_ns: T0, dur_ns: 1000 });
+  const odd = builder.take();
+  for (let i = 0; i < 2; i++) {
+    state.ms += 1000;
+    await one.records(records([odd]));
+  }
+  assert.equal(state.commits.length, 2);
+  const text = await metrics.registry.getSingleMetricAsString('picket_rows_dropped_total');
+  assert.match(text, /\{reason="rank_out_of_range"\} 4$/m);
 });
