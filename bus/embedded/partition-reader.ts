@@ -10,6 +10,7 @@ export class PartitionReader {
   readonly #log: BusLog;
   #segment: SegmentReader | undefined;
   #next: bigint;
+  #damage = '';
   /** Times the wanted offset was not in the log, so that reading went on at the earliest that is. */
   resets = 0;
 
@@ -39,6 +40,7 @@ export class PartitionReader {
       if (then === 'more') continue;
       const following = await this.#following(this.#segment);
       if (following === undefined) {
+        if (then === 'bad') this.#tellDamage(this.#segment);
         const beyondTheEnd = then === 'end' && this.#segment.next < this.#next;
         if (!beyondTheEnd) return [];
         await this.close();
@@ -79,6 +81,14 @@ export class PartitionReader {
     if (then !== 'end') this.#log('error', `${path}: damaged at byte ${position}; reading goes on in the next file`);
     if (base > this.#next) this.#reset(base);
     this.#segment = await openUnlessRemoved(this.#dir, base);
+  }
+
+  /** Once: it is looked at again and again until a writer goes on behind it. */
+  #tellDamage({ path, position }: SegmentReader): void {
+    const place = `${path}: damaged at byte ${position}`;
+    if (place !== this.#damage)
+      this.#log('error', `${place}; nothing behind it is read, and the next writer cuts it off`);
+    this.#damage = place;
   }
 
   #reset(offset: bigint): void {

@@ -13,7 +13,8 @@ import { isRouted, notificationsFor } from '../notify/notifications.js';
 import type { Route } from '../notify/route.js';
 import { jobKey, PartitionPipeline, type PipelineCounts } from '../pipeline/partition-pipeline.js';
 import type { RulesInForce } from '../rules/rules-in-force.js';
-import type { JobSeen, Store } from '../store/store.js';
+import type { Checkpoint, JobSeen, Store } from '../store/store.js';
+import { endLost } from './lost-state.js';
 
 export interface WorkerDeps {
   readonly store: Store;
@@ -74,18 +75,22 @@ export class PartitionWorker {
     this.#epoch = epoch;
     this.#nextOffset = checkpoint?.nextOffset ?? 0n;
     this.startOffset = checkpoint?.restartOffset;
-    const { snapshot, jobs = new Map() } = checkpoint ?? {};
-    if (checkpoint && !this.#pipeline.restore({ partition: snapshot as Uint8Array, jobs })) {
-      deps.log.warn(
-        { partition },
-        'the stored state is of another version of Picket, or damaged: windows are learnt anew',
-      );
-      this.startOffset = checkpoint.nextOffset;
-    }
+    if (checkpoint && !this.#restore(checkpoint)) this.startOffset = checkpoint.nextOffset;
     this.#counted = this.#pipeline.counts();
     this.#recallJobs();
     // The rules may have changed since the state was stored.
-    this.#transitions = this.#pipeline.revise();
+    this.#transitions.push(...this.#pipeline.revise());
+  }
+
+  #restore({ snapshot, jobs = new Map() }: Checkpoint): boolean {
+    const { store, log, now } = this.#deps;
+    if (this.#pipeline.restore({ partition: snapshot, jobs })) return true;
+    log.warn(
+      { partition: this.#partition },
+      'the stored state is of another version of Picket, or damaged: windows are learnt anew',
+    );
+    this.#transitions.push(...endLost(store, jobs.keys(), now()));
+    return false;
   }
 
   /** Takes in records in offset order; returns the next offset once something was committed, for the bus. */

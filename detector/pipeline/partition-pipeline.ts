@@ -267,6 +267,8 @@ export class PartitionPipeline {
 
 export const jobKey = ({ job, run }: Pick<JobMeta, 'job' | 'run'>): string => `${job}\0${run}`;
 
+export const jobOfKey = (key: string): string => key.slice(0, key.lastIndexOf('\0'));
+
 /** Counters are those of a job, whatever the run: a NIC does not start anew with it. No run's name is empty. */
 const countersKey = (job: string): string => jobKey({ job, run: '' });
 const isCountersKey = (key: string): boolean => key.endsWith('\0');

@@ -27,7 +27,7 @@ export class RuleFailureIncidents {
     const state = failure ? `${failure.commit}: ${failure.message}` : '';
     if (state === this.#stored) return false;
     const { epoch, checkpoint } = this.#store.acquire(PLACE);
-    const book: IncidentBook = checkpoint ? deserialize(checkpoint.snapshot) : new Map();
+    const book = checkpoint ? bookIn(checkpoint.snapshot) : new Map();
     const now = BigInt(nowMs) * 1_000_000n;
     const findings = failure ? [findingOf(failure.commit, failure.message, commit, now)] : [];
     const transitions = follow(book, findings, 0, now);
@@ -42,6 +42,15 @@ export class RuleFailureIncidents {
     });
     this.#stored = state;
     return transitions.length > 0;
+  }
+}
+
+/** A book that is damaged begins anew: it is of one commit's rules only. */
+function bookIn(snapshot: Uint8Array): IncidentBook {
+  try {
+    return deserialize(snapshot);
+  } catch {
+    return new Map();
   }
 }
 

@@ -29,7 +29,19 @@ it('the DaemonSet’s configuration is valid and fits its mounts and ports', () 
 
 it('the systemd unit starts the collector with a state folder that its configuration uses', () => {
   const unit = readFileSync('deploy/picket-collector.service', 'utf8');
-  const { state_dir } = parseCollectorConfig(readFileSync('deploy/collector.yaml', 'utf8'), 'collector.yaml');
+  const config = readFileSync('deploy/collector.yaml', 'utf8');
+  const { state_dir } = parseCollectorConfig(config, 'collector.yaml');
   assert.match(unit, /^ExecStart=\S+node \S+bin\/picket\.js collector --config \S+$/m);
-  assert.equal(state_dir, `/var/lib/${/^StateDirectory=(\S+)$/m.exec(unit)?.[1]}`);
+  // Everything else is read-only to it: all folders that the configuration or its comments name must be here.
+  const writable = [...unit.matchAll(/^(State|Runtime)Directory=(.+)$/gm)].flatMap(([, kind, names]) =>
+    (names as string).split(' ').map((name) => `${kind === 'State' ? '/var/lib' : '/run'}/${name}`),
+  );
+  assert.deepEqual(writable, [state_dir, '/var/lib/picket', '/run/picket']);
+  const named = [...config.matchAll(/dir: (\/(?:var|run)[^,}\s]*)/g)].map(([, dir]) => dir as string);
+  assert.equal(named.length, 3);
+  for (const dir of named)
+    assert.ok(
+      writable.some((folder) => `${dir}/`.startsWith(`${folder}/`)),
+      dir,
+    );
 });

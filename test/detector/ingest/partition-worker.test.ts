@@ -28,6 +28,7 @@ function setUp(t: TestContext) {
     },
     acquire: store.acquire.bind(store),
     job: store.job.bind(store),
+    openIncidents: store.openIncidents.bind(store),
   });
   const metrics = createMetrics();
   const worker = () =>
@@ -107,4 +108,22 @@ test('impossible rows are counted by what is wrong with them, each once', async 
   assert.equal(state.commits.length, 2);
   const text = await metrics.registry.getSingleMetricAsString('picket_rows_dropped_total');
   assert.match(text, /\{reason="rank_out_of_range"\} 4$/m);
+});
+
+test('incidents end whose state cannot be read, so that none stays open for ever', async (t) => {
+  const { store, worker, records } = setUp(t);
+  const one = worker();
+  await one.records(records(straggler));
+  one.commit();
+  const checkpoint = store.checkpoint(PARTITION);
+  assert.ok(checkpoint);
+  const { epoch } = store.acquire(PARTITION);
+  const parts = { partition: PARTITION, incidents: [], notifications: [], jobs: [] };
+  store.commit({ ...parts, epoch, checkpoint: { ...checkpoint, snapshot: Uint8Array.of(0, 255), jobs: new Map() } });
+  const [open] = store.openIncidents();
+  assert.ok(open);
+  worker().revise();
+  assert.deepEqual(store.openIncidents(), []);
+  assert.match(store.incident(open.id)?.timeline.at(-1)?.note ?? '', /could not be read after a restart/);
+  assert.equal(store.checkpoint(PARTITION)?.jobs?.size, 0);
 });
