@@ -46,9 +46,11 @@ export function simulateCommand(): Command {
       const messages = messagesOf(simulateStream(options satisfies SimulateOptions));
       if (brokers === undefined && log === undefined) {
         const target = out === undefined ? process.stdout : createWriteStream(out);
-        await pipeline(Readable.from(linesOf(messages)), target, { end: out !== undefined }).catch((cause) => {
+        const written = { rows: 0, samples: 0 };
+        await pipeline(Readable.from(linesOf(messages, written)), target, { end: out !== undefined }).catch((cause) => {
           throw cannotWrite(cause, out);
         });
+        if (out !== undefined) console.log(`${written.rows} rows and ${written.samples} samples are in ${out}`);
         return;
       }
       const bus = await openBus(busOf({ ...(brokers && { brokers }), ...(log && { log }) }));
@@ -70,11 +72,13 @@ function* messagesOf(stream: Iterable<SimulatedMessage>): Generator<Publishable>
   for (const message of stream) yield message.type === 'phases' ? message.batch : message.samples;
 }
 
-function* linesOf(messages: Iterable<Publishable>): Generator<string> {
+/** @param written counts them */
+function* linesOf(messages: Iterable<Publishable>, written: { rows: number; samples: number }): Generator<string> {
   for (const message of messages) {
     let text = '';
     if ('columns' in message) for (let i = 0; i < message.length; i++) text += `${formatPhaseLine(message, i)}\n`;
     else for (const sample of message) text += `${formatSampleLine(sample)}\n`;
+    written['columns' in message ? 'rows' : 'samples'] += message.length;
     yield text;
   }
 }

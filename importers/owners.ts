@@ -44,6 +44,6 @@ function checkRanksKnown(job: string, { owners }: Run): void {
 function twice(rank: number, job: string, first: string, second: string): PicketError {
   return new PicketError('conflict', `rank ${rank} of job "${job}" is also in ${first}`, {
     file: second,
-    remedy: 'leave one out, or read them one by one under a --job each',
+    remedy: 'leave one out, give each a job or run of its own, or analyze them one by one under a --job each',
   });
 }

@@ -18,7 +18,7 @@ const SAFE = [
 ];
 
 /**
- * Runs git and gives its standard output. Throws PicketError with what git said last; arguments are not repeated.
+ * Runs git and gives its standard output. Throws PicketError with the reason that git gave last; arguments are not repeated.
  * @param input given to it on standard input
  */
 export function git(args: readonly string[], { dir, env, signal }: GitOptions, input = ''): Promise<Buffer> {
@@ -61,8 +61,10 @@ function withoutGit(env: GitOptions['env']): Record<string, string | undefined> 
 }
 
 function lastLine(text: string): string {
-  const lines = text.trim().split('\n');
-  return lines.findLast((line) => /^(fatal|error):/.test(line)) ?? lines.at(-1) ?? 'failed';
+  // What git says last of a remote is always the same; why is said before.
+  const [reason = ''] = text.split(/^fatal: Could not read from remote repository\./m);
+  const lines = reason.trim().split('\n');
+  return lines.findLast((line) => /^(fatal|error):/.test(line)) ?? (lines.at(-1) || 'failed');
 }
 
 /** Commit that a name stands for: a hash, branch or tag. Throws `bad_input` for one that is none. */

@@ -78,6 +78,11 @@ describe('a repository that the detector polls itself', () => {
     await assert.rejects(read(), /git (fetch|init)/);
   });
 
+  it('tells why a repository cannot be read, not only that', async (t) => {
+    const { read } = made(t, { url: 'file:///nowhere/rules.git' });
+    await assert.rejects(read(), /git fetch: fatal: .*nowhere\/rules\.git.* does not/);
+  });
+
   it('runs no hook of anybody, and is not led astray by variables of git', async (t) => {
     const { repository, dir, read } = made(t, {}, { ...process.env, GIT_DIR: '/nowhere', GIT_WORK_TREE: '/nowhere' });
     const commit = repository.commit({ 'rules/a.yml': 'one' });
