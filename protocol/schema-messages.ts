@@ -34,13 +34,19 @@ export function schemaMessage(issue: Issue, value: unknown): SchemaMessage {
     case 'too_small':
       return issue.origin === 'string' || issue.origin === 'array'
         ? { message: 'is empty', remedy: 'give a value, or leave the field out' }
-        : { message: `must be at least ${issue.minimum}`, remedy: 'give more' };
+        : { message: `must be ${issue.inclusive ? 'at least' : 'more than'} ${issue.minimum}`, remedy: 'give more' };
     case 'too_big':
-      return { message: `must be at most ${issue.maximum}`, remedy: 'give less' };
+      return {
+        message: `must be ${issue.inclusive ? 'at most' : 'less than'} ${issue.maximum}${unitOf(issue.origin)}`,
+        remedy: 'give less',
+      };
     default:
       return { message: issue.message, remedy: undefined };
   }
 }
+
+/** Of what a text or a list has too many. */
+const unitOf = (origin: string): string => ({ string: ' characters', array: ' entries' })[origin] ?? '';
 
 function wrongType({ name, example }: TypeWords, value: unknown): SchemaMessage {
   if (value === undefined) return { message: 'is missing', remedy: `add it (${name})` };
@@ -63,7 +69,7 @@ interface TypeWords {
 
 const TYPES: Readonly<Record<string, TypeWords>> = {
   string: { name: 'a text in quotes', example: '"it" so' },
-  number: { name: 'a number', example: 'a plain number, such as 0.05' },
+  number: { name: 'a number', example: 'a plain number, such as 5 or 0.05' },
   int: { name: 'a whole number', example: 'one such as 3' },
   boolean: { name: 'true or false', example: 'one of them' },
   array: { name: 'a list', example: '[a, b]' },

@@ -155,9 +155,11 @@ export class PartitionWorker {
   }
 
   #forget(keys: readonly string[]): void {
+    this.#transitions.push(...this.#pipeline.flush(keys));
+    // What they counted leaves the totals with them.
+    this.#count();
     this.#transitions.push(...this.#pipeline.forget(keys));
     for (const key of keys) this.#seenMs.delete(key);
-    // What they counted is gone from the totals.
     this.#counted = this.#pipeline.counts();
   }
 

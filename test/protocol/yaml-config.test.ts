@@ -13,6 +13,8 @@ const Config = z.strictObject({
     ])
     .optional(),
   level: z.enum(['info', 'warn']).optional(),
+  wait: z.number().positive().lt(60).optional(),
+  title: z.string().max(2).optional(),
   names: z.array(z.strictObject({ name: z.string() })).default([]),
 });
 
@@ -66,7 +68,10 @@ test('of what is no configuration: file, line, field and what to do', () => {
     ],
     ['http: {port: 1}\nbus: {}', 'c.yaml:2: field "bus.kind": is missing; add it: one of kafka, embedded'],
     ['http: {port: 1}\nlevel: off', 'c.yaml:2: field "level": is none of the values there are; use one of info, warn'],
-    ['http: {port: 80a}', 'c.yaml:1: field "http.port": must be a number; write a plain number, such as 0.05'],
+    ['http: {port: 80a}', 'c.yaml:1: field "http.port": must be a number; write a plain number, such as 5 or 0.05'],
+    ['http: {port: 1}\nwait: 0', 'c.yaml:2: field "wait": must be more than 0; give more'],
+    ['http: {port: 1}\nwait: 60', 'c.yaml:2: field "wait": must be less than 60; give less'],
+    ['http: {port: 1}\ntitle: abc', 'c.yaml:2: field "title": must be at most 2 characters; give less'],
     ['a list', 'c.yaml:1: must be a mapping of fields; write {field: value}, or a field a line'],
     ['names: []\nhttp: {}', 'c.yaml:2: field "http.port": is missing; see example.yaml'],
     ['{}', 'c.yaml:1: field "http": is missing; see example.yaml'],

@@ -127,3 +127,16 @@ test('incidents end whose state cannot be read, so that none stays open for ever
   assert.match(store.incident(open.id)?.timeline.at(-1)?.note ?? '', /could not be read after a restart/);
   assert.equal(store.checkpoint(PARTITION)?.jobs?.size, 0);
 });
+
+test('what a job has counted stays counted when it is forgotten', async (t) => {
+  const { state, metrics, worker, records } = setUp(t);
+  const one = worker();
+  await one.records(records(straggler));
+  state.ms += HOUR;
+  one.lookForSilence(60_000, HOUR);
+  assert.match(await metrics.registry.getSingleMetricAsString('picket_steps_closed_total'), / 60$/m);
+  await one.records(records(straggler));
+  one.lookForSilence(0, HOUR);
+  one.commit();
+  assert.match(await metrics.registry.getSingleMetricAsString('picket_steps_closed_total'), / 120$/m);
+});
