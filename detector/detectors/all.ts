@@ -19,7 +19,6 @@ import { straggler } from './straggler.js';
 import { transientStall } from './transient-stall.js';
 import { unevenBandwidth } from './uneven-bandwidth.js';
 import { unitJump } from './unit-jump.js';
-import { unusedNvlink } from './unused-nvlink.js';
 
 /** A detector whose state nobody but itself looks into. */
 const named = <State>(name: string, detector: Detector<State>) => ({ name, detector: detector as Detector });
@@ -38,7 +37,6 @@ export const DETECTORS: readonly { readonly name: string; readonly detector: Det
   named('pause-frames', pauseFrames),
   named('expected-transfers', expectedTransfers),
   named('slow-transfers', slowTransfers),
-  named('unused-nvlink', unusedNvlink),
   named('uneven-bandwidth', unevenBandwidth),
   named('slow-host', slowHost),
   named('straggler', straggler),
@@ -132,7 +130,7 @@ export function explained(all: readonly Finding[], ranksOf: (group: string) => r
     if (key === 'rotating') return !late;
     if (key.startsWith(SLOW_RANK)) return !subject.ranks.some((rank) => straggling.has(rank));
     // A group that lies behind its own past or the fleet need not be compared with others as well.
-    if (/^group=.*\|(groups|sizes|device)$/.test(key)) return !slowGroups.has(subject.group);
+    if (/^group=.*\|(groups|sizes)$/.test(key)) return !slowGroups.has(subject.group);
     const ofSlowHost = kind === 'straggler' && cause === 'host' && !key.startsWith('host=');
     return !(ofSlowHost && subject.ranks.every((rank) => slowHosts.has(rank)));
   });

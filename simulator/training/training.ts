@@ -7,9 +7,8 @@ import { Compute } from './compute.js';
 import { launched, type TrainingContext } from './context.js';
 import { finish, prepare } from './host-work.js';
 
-/** Gradients of 1 B parameters a rank, in bf16; within a host four times as many take as long. */
+/** Gradients of 1 B parameters a rank, in bf16. */
 const GRADIENT_BYTES = 2e9;
-const HOST_GRADIENT_BYTES = 4 * GRADIENT_BYTES;
 const EMBEDDING_BYTES = 2.5e8;
 /** How often a collector reports what is open, where steps are shorter. */
 const REPORT_NS = 1e9;
@@ -126,15 +125,11 @@ export class Training {
   }
 
   #dataParallel(op: CollectiveOp, seq: number, transferNs: number): void {
-    const { cluster } = this.#context;
-    const { dp, tp, pp } = cluster.layout;
+    const { dp, tp, pp } = this.#context.cluster.layout;
     if (dp === 1) return;
     for (let stage = 0; stage < pp; stage++)
-      for (let lane = 0; lane < tp; lane++) {
-        const group = dataGroup(stage, lane);
-        const bytes = cluster.spansHosts(group) ? GRADIENT_BYTES : HOST_GRADIENT_BYTES;
-        collective(this.#context, op, group, seq, transferNs, { bytes });
-      }
+      for (let lane = 0; lane < tp; lane++)
+        collective(this.#context, op, dataGroup(stage, lane), seq, transferNs, { bytes: GRADIENT_BYTES });
   }
 
   #optimizer(): void {
