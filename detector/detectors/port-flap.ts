@@ -123,9 +123,9 @@ function observe(state: PortFlapState, view: StepView, topology: JobTopology, tr
   const lost = groups.map((group) => {
     let over = 0;
     for (const size of group.sizes) {
-      const usual = usualTransfer(state.past, size.key);
+      const usual = usualTransfer(state.past, group, size);
       if (!Number.isNaN(usual)) over += size.transfer - usual * size.count;
-      if (!trouble) learnTransfer(state.past, group, size);
+      if (!trouble) learnTransfer(state.past, group, size, view.step);
     }
     if (!state.hosts.has(group.name))
       state.hosts.set(group.name, new Set(group.slots.map((slot) => topology.hosts[slot] as string)));

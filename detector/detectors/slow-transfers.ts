@@ -3,7 +3,7 @@ import type { CommGroup } from '../pipeline/collectives.js';
 import { type StepView, stepTimeOf } from '../pipeline/step-view.js';
 import type { JobTopology } from '../pipeline/topology.js';
 import { servingTokens } from '../reference/decode-past.js';
-import { newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
+import { hasHits, newSpell, observeSpell, type Spell, type SpellEpisode, spellRule } from '../reference/spell.js';
 import {
   busBandwidth,
   type EarlierTransfers,
@@ -43,9 +43,12 @@ export interface TransferState {
 /** What a job's next attempt can expect. */
 export const usualTransfers = ({ past, groups }: TransferState): EarlierTransfers =>
   new Map(
-    [...past].flatMap(([key, { group, usual, spread }]) =>
-      usual > 0 ? [[key, { group, ranks: groups.get(group)?.slots.length ?? 0, usual, spread }]] : [],
-    ),
+    [...past].flatMap(([group, sizes]) => {
+      const ranks = groups.get(group)?.slots.length ?? 0;
+      return [...sizes].flatMap(([key, { usual, spread }]) =>
+        usual > 0 ? [[key, { group, ranks, usual, spread }]] : [],
+      );
+    }),
   );
 
 interface GroupState {
@@ -53,6 +56,8 @@ interface GroupState {
   bursts: Spell;
   /** Steps at which a burst began, the last ones. */
   began: number[];
+  /** Steps in a row of whose sizes none was known. */
+  unjudged: number;
   /** They were slow in the last step. */
   slow: boolean;
   acrossHosts: boolean;
@@ -66,6 +71,8 @@ interface GroupState {
 const LASTING = { window: 12, quiet: 12 };
 const BURSTS = { window: 600, quiet: 600 };
 const MAX_BURSTS = 12;
+/** Steps of unknown sizes after which the job does other work than before, to be learnt anew. */
+const PATIENCE = 600;
 
 /** Share of the step that slow messages must cost which tell of no bandwidth. */
 const LATENCY_EFFECT = 0.01;
@@ -96,23 +103,29 @@ function observe(
   const params = group.acrossHosts ? comm_slow : nvlink_stall;
   let known = state.groups.get(group.name);
   if (!known) state.groups.set(group.name, (known = newGroup(group)));
-  let [lost, burst, starved] = [0, false, false];
+  let [lost, burst, starved, judged] = [0, false, false, false];
+  const troubled = hasHits(known.lasting);
   const batched = servingTokens(view) !== undefined;
   for (const size of group.sizes) {
     // Messages of a serving step grow with its batch: where no row says by how much, none can be compared.
     if (size.bytes < 0 && batched) continue;
-    const key = size.key;
     const each = size.transfer / size.count;
-    const usual = usualTransfer(state.past, key);
-    if (each > Math.max(params.ratio, 1 + NOISE * usualSpread(state.past, key)) * usual) {
+    const usual = usualTransfer(state.past, group, size);
+    const isKnown = !Number.isNaN(usual);
+    judged ||= isKnown;
+    if (each > Math.max(params.ratio, 1 + NOISE * usualSpread(state.past, group, size)) * usual) {
       lost += (each - usual) * size.count;
       burst ||= each > rnic_flap.ratio * usual;
       starved ||= size.bytes >= LARGE_BYTES;
       const gigabytes = (taken: number): number =>
         rounded(busBandwidth(size.op, group.slots.length, size.bytes, taken) / 1e9, 2);
       Object.assign(known, { now: gigabytes(each), usual: gigabytes(usual), bytes: size.bytes });
-    } else if (!known.lasting.episode) learnTransfer(state.past, group, size);
+    } else if (isKnown ? !known.lasting.episode : !troubled || known.unjudged >= PATIENCE)
+      learnTransfer(state.past, group, size, view.step);
   }
+  // A step of sizes never seen before, as those that prefill are, says neither that it lasts nor that it is over.
+  known.unjudged = judged ? 0 : known.unjudged + 1;
+  if (!judged && known.unjudged < PATIENCE) return;
   const hit = lost > Math.max(params.min_effect, starved ? 0 : LATENCY_EFFECT) * time;
   const entry = { step: view.step, startNs: view.startNs, lost: hit ? lost : 0, time };
   observeSpell(known.lasting, { ...entry, hit }, spellRule(LASTING, params));
@@ -127,6 +140,7 @@ const newGroup = ({ acrossHosts, slots }: CommGroup): GroupState => ({
   lasting: newSpell(),
   bursts: newSpell(),
   began: [],
+  unjudged: 0,
   slow: false,
   acrossHosts,
   slots: [...slots],

@@ -19,13 +19,15 @@ import type { DetectorParams } from './params.js';
 /**
  * Transfers that were slow from the first step on, seen by comparison within the job.
  *
- * Signatures: (1) a communicator's large messages reach less than half of the bus bandwidth of its smaller ones; bus
- * bandwidth grows with the size or stays, so a cliff is a fault (a report: 29.5 GB/s at 32 MiB, 5.3 at 64 MiB). (2) A
- * communicator takes more than 1.5 x as long as most others of the job for the same operation and size: comm_slow across
- * hosts, within one nvlink_stall for large messages, tp_slow_path (a slow algorithm, peer access off) for small ones. Within
- * hosts large messages of as many ranks take as long in every group: there 1.11 x is enough (bus bandwidth below 0.9), 4.5
- * standard deviations of what groups differ by (1 % of recorded runs, or what the others do), whatever it costs. Both for
- * most of the last steps, and only while the ranks leave the collective together, so that no straggler explains it.
+ * Signatures: (1) a communicator's large messages (from 1 MiB on) reach less than half of the bus bandwidth of its
+ * smaller ones; bus bandwidth grows with the size or stays, so a cliff is a fault (a report: 29.5 GB/s at 32 MiB, 5.3
+ * at 64 MiB). Sizes of the last steps only: what became slow meanwhile slow-transfers tells of. (2) A communicator
+ * takes more than 1.5 x as long as most others of the job for the same operation and size: comm_slow across hosts,
+ * within one nvlink_stall for large messages, tp_slow_path (a slow algorithm, peer access off) for small ones. Within
+ * hosts large messages of as many ranks take as long in every group: there 1.11 x is enough (bus bandwidth below 0.9),
+ * 4.5 standard deviations of what groups differ by (1 % of recorded runs, or what the others do), whatever it costs.
+ * Both for most of the last steps, and only while the ranks leave the collective together, so that no straggler
+ * explains it.
  */
 export const unevenBandwidth: Detector<UnevenState> = {
   kind: 'comm_slow',
@@ -64,7 +66,7 @@ const GROUP_SPREAD = Math.hypot(TRANSFER_SPREAD.run, TRANSFER_SPREAD.rank);
 function step(state: UnevenState, { topology, views }: JobWindow, params: DetectorParams): Finding[] {
   const view = views.at(-1) as StepView;
   if (!view.launchBound) {
-    for (const group of view.groups) for (const size of group.sizes) learnTransfer(state.past, group, size);
+    for (const group of view.groups) for (const size of group.sizes) learnTransfer(state.past, group, size, view.step);
     for (const group of view.groups) observeSizes(state, view, group, params);
     observeGroups(state, view, params);
   }
@@ -76,8 +78,8 @@ function step(state: UnevenState, { topology, views }: JobWindow, params: Detect
 
 function observeSizes(state: UnevenState, view: StepView, group: CommGroup, params: DetectorParams): void {
   const bandwidths = [];
-  for (const { group: name, op, bytes, usual } of state.past.values())
-    if (name === group.name && usual > 0)
+  for (const { op, bytes, usual, step } of state.past.get(group.name)?.values() ?? [])
+    if (usual > 0 && view.step - step < RULE.window)
       bandwidths.push({ op, bytes, value: busBandwidth(op, group.slots.length, bytes, usual) });
   if (bandwidths.length < 2) return;
   bandwidths.sort((a, b) => a.bytes - b.bytes);
@@ -85,7 +87,7 @@ function observeSizes(state: UnevenState, view: StepView, group: CommGroup, para
   const cliff = Math.min(CLIFF, 1 / params.comm_slow.ratio);
   const sizes: number[] = [];
   for (const { op, bytes, value } of bandwidths) {
-    if (value < cliff * fast) {
+    if (bytes >= LARGE_BYTES && value < cliff * fast) {
       sizes.push(bytes);
       slow = value;
       const now = group.sizes.find((size) => size.bytes === bytes && size.op === op);
@@ -111,7 +113,7 @@ function observeGroups(state: UnevenState, view: StepView, params: DetectorParam
     let [lost, fast, slow, sure] = [0, 0, 0, false];
     const sizes: number[] = [];
     for (const size of group.sizes) {
-      const own = usualTransfer(state.past, size.key);
+      const own = usualTransfer(state.past, group, size);
       const others = alike.get(sizeKey(size)) ?? [];
       const { ratio } = params[kindOf('groups', { ...group, sizes: [size.bytes] })];
       const than = slowerThan({ ...group, usual: own }, size.bytes, others, ratio);
@@ -142,9 +144,9 @@ const sizeKey = ({ op, bytes }: CommSize): string => `${op}|${bytes}`;
 /** Transfers of a step by operation and size, the quickest first. */
 function alikeTransfers(state: UnevenState, view: StepView): Map<string, Transfer[]> {
   const alike = new Map<string, Transfer[]>();
-  for (const { name, slots, acrossHosts, sizes } of view.groups)
-    for (const size of sizes) {
-      const transfer = { name, slots, acrossHosts, usual: usualTransfer(state.past, size.key) };
+  for (const group of view.groups)
+    for (const size of group.sizes) {
+      const transfer = { ...group, usual: usualTransfer(state.past, group, size) };
       if (Number.isNaN(transfer.usual)) continue;
       const known = alike.get(sizeKey(size));
       if (known) known.push(transfer);

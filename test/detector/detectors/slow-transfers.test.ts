@@ -28,3 +28,66 @@ describe('transfers between hosts that are slow', () => {
     );
   });
 });
+
+describe('all-reduces of an engine whose steps are of ever new sizes', () => {
+  const SLOW_FROM = 60;
+
+  /** What is said where they take twice as long from a step on, and later up to a step; one size comes back as often. */
+  function said(knownEvery: (step: number) => number, end = Number.POSITIVE_INFINITY): unknown[][] {
+    const phases = (step: number): Phase[] => {
+      const bytes = step % knownEvery(step) === 0 ? 65_536 : 65_536 + 16 * step;
+      const times = step >= SLOW_FROM && step < end ? 2 : 1;
+      const facts = { decode_tokens: 8, prefill_tokens: 0, graph: 8 };
+      return [
+        { phase: 'attention', ms: 3, ...facts },
+        { phase: 'all_reduce', ms: times * (bytes / 65_536), group: 'tp', bytes, ...facts },
+      ];
+    };
+    const spec = { ranks: 2, steps: 300, period: 6, phases, meta: { groups: { tp: [0, 1] } } };
+    return judge(trace(spec)).incidents.map(({ kind, onset_step, status }) => [kind, onset_step, status]);
+  }
+
+  it('are judged by the size that is known, and stay slow while it is not seen', () => {
+    assert.deepEqual(
+      said((step) => (step < 100 ? 2 : 40)),
+      [['nvlink_stall', SLOW_FROM, 'open']],
+    );
+  });
+
+  it('are no longer slow once that size is as quick as before', () => {
+    assert.deepEqual(
+      said(() => 2, 100),
+      [['nvlink_stall', SLOW_FROM, 'resolved']],
+    );
+  });
+
+  it('are not compared with smaller ones of long ago', () => {
+    const phases = (step: number): Phase[] => {
+      const [bytes, ms] = step < SLOW_FROM ? [2 ** 20, 0.2] : [2 ** 24, 10];
+      return [
+        { phase: 'forward', ms: 20 },
+        { phase: 'all_reduce', ms, group: 'tp', bytes },
+      ];
+    };
+    const kinds = (steps: number, both: boolean): string[] => {
+      const spec = { ranks: 2, steps, period: 40, meta: { groups: { tp: [0, 1] } } };
+      const of = (step: number) => [
+        ...phases(step),
+        ...(both
+          ? phases(0)
+              .slice(1)
+              .map((p) => ({ ...p, seq: 1000 + step }))
+          : []),
+      ];
+      return judge(trace({ ...spec, phases: of })).incidents.map(({ kind }) => kind);
+    };
+    assert.deepEqual(
+      kinds(200, false).filter((kind) => kind === 'comm_slow'),
+      [],
+    );
+    assert.deepEqual(
+      kinds(200, true).filter((kind) => kind === 'comm_slow'),
+      ['comm_slow'],
+    );
+  });
+});

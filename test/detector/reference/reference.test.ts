@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import type { CommGroup, CommSize } from '../../../detector/pipeline/collectives.js';
 import { ALARM, accumulate, lostShare, newCusum, onsetOf } from '../../../detector/reference/cusum.js';
 import { newNoise, observeNoise, renewNoise } from '../../../detector/reference/noise.js';
 import { lowerMedian, median, quantile, trimmedMean } from '../../../detector/reference/statistics.js';
+import { learnTransfer, type TransferPast, usualTransfer } from '../../../detector/reference/transfer-past.js';
 import { adjustOffset, expected, newWorkModel, refit, takeSample } from '../../../detector/reference/work-model.js';
 import { mulberry32 } from '../../support/trace.js';
 
@@ -149,5 +151,28 @@ describe('robust statistics', () => {
     assert.equal(lowerMedian([1, 1, 9, 9]), 1);
     assert.equal(median([1, 1, 9, 9]), 5);
     assert.equal(quantile(Float64Array.of(0, 10), 0.25), 2.5);
+  });
+});
+
+describe('what transfers take', () => {
+  const group = { name: 'tp' } as CommGroup;
+  const size = (bytes: number): CommSize => ({
+    key: `${bytes}`,
+    op: 'all_reduce',
+    bytes,
+    count: 2,
+    transfer: 2 * bytes,
+  });
+
+  it('is kept of the sizes that come again, however many others there are', () => {
+    const past: TransferPast = new Map();
+    for (let step = 0; step < 5000; step++) {
+      learnTransfer(past, group, size(1_000_000 + step), step);
+      if (step % 100 === 0) learnTransfer(past, group, size(8), step);
+      if (step < 1000) learnTransfer(past, group, size(16), step);
+    }
+    assert.equal(usualTransfer(past, group, size(16)), 16);
+    assert.equal(usualTransfer(past, group, size(8)), 8);
+    assert.ok((past.get('tp')?.size ?? 0) <= 256);
   });
 });
