@@ -7,7 +7,9 @@ import {
   addLaunches,
   addPort,
   addServing,
+  addWhole,
   busyOf,
+  launchesOf,
   newServingTotals,
   type ServingTotals,
 } from './serving-totals.js';
@@ -52,7 +54,7 @@ export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds,
     phaseTokens: byName(totals.phaseTokens, topology),
     serving: totals.serving.facts,
     requests: totals.serving.requests,
-    launches: totals.serving.launches,
+    launches: launchesOf(totals.serving),
     busy: busyOf(totals.serving),
     ports: [...totals.serving.ports.values()],
     phases: byName(totals.phases, topology),
@@ -145,7 +147,7 @@ function addRow(totals: Totals, source: JobBatch, i: number, slot: number, topol
   if (kind === KIND.host) addHost(totals, slot, traits, duration);
   else {
     if (source.namesPorts) addPort(totals.serving, source, i, topology.hosts[slot] as string, duration);
-    if (kind === KIND.step) addServing(totals.serving, source, i, slot);
+    if (kind === KIND.step) addStep(totals, source, i, slot, phaseId);
     if (kind === KIND.compute) addCompute(totals, source, i, slot, phaseId, traits);
     else if (kind === KIND.memory) add(traits & TRAIT.data ? totals.work.data : totals.work.memory, slot, duration);
     else if (kind === KIND.comm) addComm(totals, source, i, slot, phaseId, topology);
@@ -200,6 +202,12 @@ function addCompute(totals: Totals, source: JobBatch, i: number, slot: number, p
   if ((columns.layer[i] as number) > 0) return;
   addTokens(totals, source, i, slot, phaseId);
   addServing(totals.serving, source, i, slot);
+}
+
+function addStep(totals: Totals, source: JobBatch, i: number, slot: number, phaseId: number): void {
+  addTokens(totals, source, i, slot, phaseId);
+  addServing(totals.serving, source, i, slot);
+  addWhole(totals.serving, source, i, slot);
 }
 
 /** Tokens of the step: of serving as every row repeats them, of training summed over a phase's microbatches. */

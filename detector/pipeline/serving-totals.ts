@@ -10,6 +10,8 @@ export interface ServingTotals {
   /** GPU time of compute phases where rows say, and time of communication: of the GPU where rows say. */
   busy: BySlot;
   comm: BySlot;
+  /** What the row of the whole step says of it. */
+  whole: { launches: BySlot; busy: BySlot };
   ports: Map<string, PortTraffic>;
 }
 
@@ -23,7 +25,8 @@ export function newServingTotals(n: number): ServingTotals {
     noFacts = Object.fromEntries(SERVING_FACTS.map((name) => [name, nothing])) as typeof noFacts;
   }
   const nothingYet = { launches: nothing, busy: nothing, comm: nothing };
-  return { facts: { ...noFacts }, requests: new Map(), ...nothingYet, ports: new Map() };
+  const whole = { launches: nothing, busy: nothing };
+  return { facts: { ...noFacts }, requests: new Map(), ...nothingYet, whole, ports: new Map() };
 }
 
 const own = (values: BySlot): BySlot => (values === nothing ? values.slice() : values);
@@ -75,9 +78,24 @@ export function addCommBusy(totals: ServingTotals, { batch: { columns } }: JobBa
   totals.comm[slot] = (totals.comm[slot] || 0) + (busy >= 0 ? busy : columns.dur_ns.number(i));
 }
 
-/** By slot: GPU time in all phases; NaN where that of compute phases is not known. */
-export const busyOf = ({ busy, comm }: ServingTotals): BySlot =>
-  busy === nothing || comm === nothing ? busy : busy.map((time, slot) => time + (comm[slot] || 0));
+/** The row of a whole step says it of all that it launched, also between the phases that have rows. */
+export function addWhole({ whole }: ServingTotals, { batch: { columns } }: JobBatch, i: number, slot: number): void {
+  const said = { launches: columns.launches[i] as number, busy: columns.busy_ns.number(i) };
+  for (const name of ['launches', 'busy'] as const) {
+    if (said[name] < 0) continue;
+    whole[name] = own(whole[name]);
+    whole[name][slot] = said[name];
+  }
+}
+
+/** By slot: GPU time in all phases; NaN where neither the step nor its compute phases say. */
+export const busyOf = ({ busy, comm, whole }: ServingTotals): BySlot =>
+  preferred(whole.busy, busy === nothing || comm === nothing ? busy : busy.map((time, i) => time + (comm[i] || 0)));
+
+export const launchesOf = ({ launches, whole }: ServingTotals): BySlot => preferred(whole.launches, launches);
+
+const preferred = (first: BySlot, second: BySlot): BySlot =>
+  first === nothing ? second : first.map((value, slot) => (Number.isNaN(value) ? (second[slot] as number) : value));
 
 export function addPort(
   totals: ServingTotals,

@@ -64,7 +64,7 @@ describe('shapes of a step', () => {
       { phase: 'attention', ms: 1, layer: 0, graph: 8 },
       { phase: 'step', ms: 2, prefill_tokens: 0, decode_tokens: 8, context_tokens: 999, batch: 8, graph: 8 },
     ]);
-    const served = { prefillTokens: 0, decodeTokens: 8, contextTokens: 999, batch: 8, tokens: Number.NaN };
+    const served = { prefillTokens: 0, decodeTokens: 8, contextTokens: 999, batch: 8, tokens: 8 };
     assert.deepEqual(shape, { ...served, microbatches: 1, graph: 8 });
   });
 

@@ -69,6 +69,17 @@ describe('steps that prefill a little and take five times as long for want of a 
     assert.deepEqual(verdicts(always, always), [['no_cuda_graph', [0], 0, 'open']]);
   });
 
+  it('are missing graphs where the row of the whole step alone says how busy the GPU is', () => {
+    const phases = (): Phase[] => [
+      { phase: 'attention', ms: 6, decode_tokens: 8, prefill_tokens: 0, graph: 0 },
+      { phase: 'step', ms: 6, decode_tokens: 8, prefill_tokens: 0, graph: 0, launches: 400, busy_ns: 1_000_000n },
+    ];
+    assert.deepEqual(
+      said(100, () => 6, phases).map(([kind]) => kind),
+      ['no_cuda_graph'],
+    );
+  });
+
   it('are how this engine prefills, where only its decodes ever ran in graphs', () => {
     const some = (step: number): Phase => (step % 4 === 0 ? eager({ ...idle, ms: 6 }) : decode());
     assert.deepEqual(verdicts(some, some), []);
