@@ -101,19 +101,29 @@ function growthOf(
 ): number {
   const now = (view: StepView): number => zeroIfUnknown(read(view, slot));
   const others = (view: StepView): number => lowerMedian(peers.map((peer) => zeroIfUnknown(read(view, peer))));
-  const past = (view: StepView): number => {
-    const alike = before.filter((earlier) => earlier.graph[slot] === view.graph[slot]);
-    return trimmedMean(alike.map((earlier) => now(earlier) * tokensScale(view, earlier, slot)));
-  };
+  const alike = (view: StepView): StepView[] => before.filter((earlier) => earlier.graph[slot] === view.graph[slot]);
+  const past = (view: StepView): number =>
+    trimmedMean(alike(view).map((earlier) => now(earlier) * tokensScale(view, earlier, slot)));
+  // One peer is no norm, but it tells how the work of both has changed since.
+  const [peer = slot] = peers;
+  const beside = (view: StepView): number => zeroIfUnknown(read(view, peer)) * peerScale(view, slot, peer);
+  const pair = (view: StepView): number =>
+    beside(view) + trimmedMean(alike(view).map((earlier) => now(earlier) - beside(earlier)));
+  const reference = peers.length > 1 ? others : peers.length === 1 ? pair : past;
   const differences = since.map((view) => {
-    const reference = peers.length > 1 ? others(view) : past(view);
-    return now(view) - (Number.isNaN(reference) && peers.length > 0 ? others(view) : reference);
+    const expected = reference(view);
+    return now(view) - (Number.isNaN(expected) && peers.length > 0 ? others(view) : expected);
   });
   return zeroIfUnknown(trimmedMean(differences));
 }
 
 function tokensScale(view: StepView, earlier: StepView, slot: number): number {
   const scale = (view.tokens[slot] as number) / (earlier.tokens[slot] as number);
+  return scale > 0 && Number.isFinite(scale) ? scale : 1;
+}
+
+function peerScale({ tokens }: StepView, slot: number, peer: number): number {
+  const scale = (tokens[slot] as number) / (tokens[peer] as number);
   return scale > 0 && Number.isFinite(scale) ? scale : 1;
 }
 

@@ -39,6 +39,28 @@ describe('time that a rank loses between its phases', () => {
   });
 });
 
+describe('a rank whose host is late while there is less to do than before', () => {
+  it("is late for its host's sake: the other one's computing tells what the work takes", () => {
+    const phases = (step: number, rank: number): Phase[] => {
+      const tokens = step < ONSET ? 64 : 8;
+      const late = step < ONSET ? 0 : 0.5;
+      const [gap, wait] = rank === 0 ? [0.3 + late, 0] : [0.3, late];
+      const facts = { decode_tokens: tokens, prefill_tokens: 0, graph: 64 };
+      return [
+        { phase: 'host_gap', ms: gap },
+        { phase: 'attention', ms: 3, ...facts },
+        { phase: 'all_reduce', ms: 0.4 + wait, group: 'tp', ...facts },
+      ];
+    };
+    const meta = { groups: { tp: [0, 1] } };
+    const { incidents } = judge(trace({ ranks: 2, steps: 140, period: 4.3, phases, meta, jitter: 0.002 }));
+    assert.deepEqual(
+      incidents.map(({ kind, cause, subject }) => [kind, cause, subject.ranks]),
+      [['straggler', 'host', [0]]],
+    );
+  });
+});
+
 describe('a host that now and then launches a little later', () => {
   /** Two tensor-parallel ranks at 2 ms a step; rank 0 idles so much longer, and the other waits for it. */
   function verdicts(later: (step: number) => number): unknown[][] {
