@@ -61,7 +61,11 @@ export class ParquetFile {
     const values = new BigInt64Array(rows.to - rows.from);
     await this.#read(name, rows, (i, value) => {
       if (value != null && typeof value !== 'bigint' && !Number.isSafeInteger(value))
-        throw new PicketError('bad_input', 'does not hold 64-bit integers', { file: this.file.path, field: name });
+        throw new PicketError('bad_input', 'does not hold 64-bit integers', {
+          file: this.file.path,
+          field: name,
+          remedy: 'write whole numbers (times in nanoseconds) as int64: other types round them',
+        });
       values[i] = value == null ? absent : BigInt(value as number | bigint);
     });
     return Int64Column.over(values);
@@ -81,6 +85,8 @@ export class ParquetFile {
   }
 
   async #read(column: string, { from, to }: RowRange, set: (i: number, value: unknown) => void): Promise<void> {
+    // What a callback of the library throws is nobody's to catch.
+    let thrown: unknown;
     try {
       await parquetRead({
         file: bufferOf(this.file),
@@ -90,11 +96,16 @@ export class ParquetFile {
         rowStart: from,
         rowEnd: to,
         onChunk({ columnData, rowStart, rowEnd }) {
-          // A chunk may reach beyond the range that was asked for.
-          for (let row = Math.max(rowStart, from); row < Math.min(rowEnd, to); row++)
-            set(row - from, columnData[row - rowStart]);
+          try {
+            // A chunk may reach beyond the range that was asked for.
+            for (let row = Math.max(rowStart, from); row < Math.min(rowEnd, to); row++)
+              set(row - from, columnData[row - rowStart]);
+          } catch (error) {
+            thrown ??= error;
+          }
         },
       });
+      if (thrown !== undefined) throw thrown;
     } catch (cause) {
       throw cause instanceof PicketError ? cause : damaged(this.file, `column "${column}"`, cause);
     }

@@ -137,6 +137,13 @@ test('missing columns are named, with those there are', async () => {
   });
 });
 
+test('times that were rounded on their way into the file are refused', async () => {
+  await assert.rejects(importAll(join(FOLDER, 'float-times.parquet')), {
+    code: 'bad_input',
+    message: /float-times.parquet: field "start_ns": does not hold 64-bit integers; write whole numbers/,
+  });
+});
+
 test('a file that is cut short or damaged is refused with its name', async (t) => {
   const bytes = readFileSync(phases);
   await assert.rejects(importFile(t, 'cut.parquet', bytes.subarray(0, -20)), {
