@@ -35,6 +35,8 @@ export const straggler: Detector<StragglerState> = {
     idles: [],
     episodes: [],
     steps: 0,
+    firstStep: -1,
+    judgedFrom: [],
   }),
   step,
 };
@@ -53,6 +55,9 @@ export interface StragglerState {
   idles: number[];
   episodes: Episode[];
   steps: number;
+  /** The first step after that in which the job warms up; and by slot the first that could be judged. */
+  firstStep: number;
+  judgedFrom: number[];
 }
 
 /** Weight of the newest step in the running mean that decides whether it is over. */
@@ -75,6 +80,7 @@ function step(state: StragglerState, window: JobWindow, { straggler: { min_effec
   const view = window.views.at(-1) as StepView;
   // The first step of a run compiles, warms up and allocates; a launch-bound step measures launches, not ranks.
   const judged = ++state.steps > 1 && !view.launchBound;
+  if (judged && state.firstStep < 0) state.firstStep = view.step;
   if (judged && topology.ranks.length > 1) judge(state, window, view, min_effect);
   return state.episodes.map((episode) => findingOf(episode, window));
 }
@@ -89,10 +95,12 @@ function judge(state: StragglerState, window: JobWindow, view: StepView, minEffe
   const stepTime = stepTimeOf(view);
   const gaps = excessGaps(state, view, late);
   const models = work.map((_, slot) => modelOf(state, view, topology, slot));
-  const excess = excessWork(models, view, work, peers).map((time, slot) => time + (gaps[slot] as number));
+  const isKnown = state.episodes.length > 0;
+  const excess = excessWork(models, view, work, peers, isKnown).map((time, slot) => time + (gaps[slot] as number));
   const lost = excess.map((time, slot) => (Number.isNaN(late[slot]) ? time : Math.min(time, late[slot] as number)));
   lost.forEach((time, slot) => {
     if (Number.isNaN(time)) return;
+    state.judgedFrom[slot] ??= view.step;
     const share = time / stepTime;
     const cusum = (state.cusums[slot] ??= newCusum());
     if (hasGrown(cusum, time, stepTime, minEffect)) Object.assign(cusum, newCusum());
@@ -169,19 +177,29 @@ function excessWork(
   view: StepView,
   work: readonly number[],
   { sets, byReplica }: Peers,
+  isKnown: boolean,
 ): number[] {
   const due = models.map((model, slot) => expected(model, slot, view.tokens[slot] as number));
   const ratios = work.map((time, slot) => time / (due[slot] as number));
   const excess = new Array<number>(work.length).fill(Number.NaN);
-  // Peers run faster while they wait (less power drawn): that does not make the rank slower. A replica's contexts may.
-  const least = byReplica ? 0 : 1;
   for (const peers of sets) {
+    // While one of them is known to straggle nothing is learnt: what equal work takes is what it takes the others.
+    const tell = isKnown && peers.length > 1 && haveEqualWork(view, peers);
+    const others = tell ? lowerMedian(peers.map((slot) => work[slot] as number)) : Number.NaN;
+    // Peers run faster while they wait (less power drawn): that does not make the rank slower. A replica's contexts may.
+    const least = byReplica || (tell && peers.length === 2) ? 0 : 1;
     // Where a stage has one rank only, the whole job says what is common.
     const common = lowerMedian(peers.length > 1 ? peers.map((slot) => ratios[slot] as number) : ratios);
-    for (const slot of peers) excess[slot] = (work[slot] as number) - (due[slot] as number) * Math.max(least, common);
+    for (const slot of peers) {
+      const usual = (due[slot] as number) * Math.max(least, common);
+      excess[slot] = (work[slot] as number) - (Number.isNaN(usual) ? others : usual);
+    }
   }
   return excess;
 }
+
+const haveEqualWork = ({ tokens, graph }: StepView, [first, ...others]: readonly number[]): boolean =>
+  others.every((slot) => tokens[slot] === tokens[first as number] && graph[slot] === graph[first as number]);
 
 /** Closes what is over: for some time its ranks have cost less than half of the smallest effect, and have no excess. */
 function end(state: StragglerState, minEffect: number): void {
@@ -206,20 +224,26 @@ function charge(state: StragglerState, lost: readonly number[], stepTime: number
 function begin(state: StragglerState, window: JobWindow, minEffect: number): void {
   for (const slot of losing(state, ALARM, minEffect)) {
     const cusum = state.cusums[slot] as Cusum;
-    const onset = onsetOf(cusum);
+    const onset = onsetIn(state, slot);
     const { cause } = attribute(window, slot, onset);
     const near = (step: number): boolean => Math.abs(step - onset) <= SAME_ONSET_STEPS;
     const known = state.episodes.find((episode) => episode.cause === cause && near(episode.onsetStep));
     if (state.episodes.some((episode) => episode.slots.includes(slot))) continue;
     if (known) known.slots.push(slot);
     else {
-      const likely = losing(state, ALARM / 2, minEffect).filter((other) => near(onsetOf(state.cusums[other] as Cusum)));
+      const likely = losing(state, ALARM / 2, minEffect).filter((other) => near(onsetIn(state, other)));
       const slots = likely.filter((other) => other === slot || attribute(window, other, onset).cause === cause);
       const { lost, time, steps } = cusum;
       state.episodes.push({ ...newEpisode(window, slots, onset, state.noise.scale), lost, time, steps });
     }
     state.recent[slot] = Math.max(state.recent[slot] as number, lostShare(cusum));
   }
+}
+
+/** What was so when it could first be judged has been so from the start on. */
+function onsetIn({ cusums, judgedFrom, firstStep }: StragglerState, slot: number): number {
+  const onset = onsetOf(cusums[slot] as Cusum);
+  return onset > (judgedFrom[slot] as number) ? onset : firstStep;
 }
 
 /** Slots without an episode that have lost time beyond doubt of this level. */

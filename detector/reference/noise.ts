@@ -26,6 +26,8 @@ const FLOOR = 0.01;
  */
 const PRIOR = 0.04;
 const KNOWN_AT_STEPS = 64;
+/** A percentile of fewer says nothing: a rank that is slow from the start would be taken for noise at once. */
+const LEAST_SAMPLES = 16;
 const LEAST_HIT_RATE = 0.005;
 const SLOW = 3;
 /** The autocorrelation forgets with this factor a sample. */
@@ -62,7 +64,7 @@ export function observeNoise(noise: Noise, slot: number, share: number): void {
 export function renewNoise(noise: Noise): void {
   noise.steps++;
   const { count } = noise.ring;
-  if (count - noise.renewedAt < Math.min(64, Math.max(1, noise.renewedAt / 4))) return;
+  if (count < LEAST_SAMPLES || count - noise.renewedAt < Math.min(64, Math.max(1, noise.renewedAt / 4))) return;
   noise.renewedAt = count;
   const sorted = Float64Array.from(ringValues(noise.ring)).sort();
   const correlation = Math.min(0.8, Math.max(0, noise.products / (noise.squares || 1)));

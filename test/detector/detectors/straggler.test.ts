@@ -39,6 +39,35 @@ describe('time that a rank loses between its phases', () => {
   });
 });
 
+describe('one of two ranks that is slow from the first step on', () => {
+  /** Two tensor-parallel ranks whose batches come and go; rank 1 computes so many times as long, and the other waits. */
+  function verdicts(times: number): unknown[][] {
+    const phases = (step: number, rank: number): Phase[] => {
+      const tokens = [8, 16, 32][step % 3] as number;
+      const usual = 2 + tokens / 32;
+      const wait = rank === 0 ? (times - 1) * usual : 0;
+      const facts = { decode_tokens: tokens, prefill_tokens: 0, graph: tokens };
+      return [
+        { phase: 'attention', ms: rank === 1 ? times * usual : usual, ...facts },
+        { phase: 'all_reduce', ms: 0.4 + wait, group: 'tp', ...facts },
+      ];
+    };
+    const meta = { groups: { tp: [0, 1] } };
+    const { incidents } = judge(trace({ ranks: 2, steps: 140, period: 6, phases, meta, jitter: 0.005 }));
+    return incidents.map(({ kind, cause, subject, onset_step, severity }) => [
+      ...[kind, cause, subject.ranks, onset_step, severity],
+    ]);
+  }
+
+  it('is named, with all that it costs', () => {
+    assert.deepEqual(verdicts(1.5), [['straggler', 'compute', [1], 1, 'critical']]);
+  });
+
+  it('is none where GPUs differ by as much as they do by nature', () => {
+    assert.deepEqual(verdicts(1.02), []);
+  });
+});
+
 describe('a rank whose host is late while there is less to do than before', () => {
   it("is late for its host's sake: the other one's computing tells what the work takes", () => {
     const phases = (step: number, rank: number): Phase[] => {
