@@ -10,6 +10,7 @@ import { portFlap } from './port-flap.js';
 import { prefillBlocking } from './prefill-blocking.js';
 import { rotatingPauses } from './rotating-pauses.js';
 import { schedImbalance } from './sched-imbalance.js';
+import { CHANNEL, slowChannels } from './slow-channels.js';
 import { slowHost } from './slow-host.js';
 import { slowRank } from './slow-rank.js';
 import { slowTransfers } from './slow-transfers.js';
@@ -38,6 +39,7 @@ export const DETECTORS: readonly { readonly name: string; readonly detector: Det
   named('expected-transfers', expectedTransfers),
   named('slow-transfers', slowTransfers),
   named('uneven-bandwidth', unevenBandwidth),
+  named('slow-channels', slowChannels),
   named('slow-host', slowHost),
   named('straggler', straggler),
   named('slow-rank', slowRank),
@@ -113,7 +115,8 @@ export function explained(all: readonly Finding[], ranksOf: (group: string) => r
   const unusable = findings.filter(({ kind }) => kind === 'data_quality');
   if (unusable.length > 0) return unusable;
   const late = findings.some(({ kind, cause }) => kind === 'straggler' && cause === 'host');
-  const drift = findings.some(({ kind, key }) => EXPLAIN_DRIFT.has(kind) && !key.startsWith(SLOW_RANK));
+  const found = findings.filter(({ kind, key }) => EXPLAIN_DRIFT.has(kind) && !key.startsWith(SLOW_RANK));
+  const channelsOnly = found.every(({ key }) => key.startsWith(CHANNEL));
   const straggling = new Set(
     findings.flatMap(({ kind, key, subject }) =>
       kind === 'straggler' && !key.startsWith(SLOW_RANK) ? subject.ranks : [],
@@ -125,7 +128,9 @@ export function explained(all: readonly Finding[], ranksOf: (group: string) => r
   );
   return findings.filter((finding) => {
     const { kind, key, cause, subject } = finding;
-    if (kind === 'step_drift') return !drift;
+    if (kind === 'step_drift') return found.length === 0;
+    if (key.startsWith(CHANNEL))
+      return channelsOnly && !findings.some(({ kind: other }) => other === 'stage_imbalance');
     if (subject.group && isCrowded(finding, findings, ranksOf(subject.group))) return false;
     if (key === 'rotating') return !late;
     if (key.startsWith(SLOW_RANK)) return !subject.ranks.some((rank) => straggling.has(rank));

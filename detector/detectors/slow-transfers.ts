@@ -51,7 +51,7 @@ export const usualTransfers = ({ past, groups }: TransferState): EarlierTransfer
     }),
   );
 
-interface GroupState {
+export interface GroupState {
   lasting: Spell;
   bursts: Spell;
   /** Steps at which a burst began, the last ones. */
@@ -86,14 +86,15 @@ function step(state: TransferState, { topology, views }: JobWindow, params: Dete
   // Where kernels are launched one by one, a collective holds the launches of its ranks as well.
   if (!view.launchBound)
     for (const group of view.groups) if (hasLink(group, topology)) observe(state, view, group, time, params);
-  return [...state.groups].flatMap(([name, group]) => findingsOf(name, group, topology, params.rnic_flap.bursts));
+  return [...state.groups].flatMap(([name, group]) => findingsOf(name, group, topology, params));
 }
 
 /** Ranks of a host without GPUs share its memory: what a host's clock says of them is who had to wait for a processor. */
-const hasLink = ({ acrossHosts, slots }: CommGroup, { clocks }: JobTopology): boolean =>
+export const hasLink = ({ acrossHosts, slots }: CommGroup, { clocks }: JobTopology): boolean =>
   acrossHosts || slots.some((slot) => clocks[slot] !== 'host');
 
-function observe(
+/** Takes in what a step's transfers of a group took. */
+export function observe(
   state: TransferState,
   view: StepView,
   group: CommGroup,
@@ -149,7 +150,12 @@ const newGroup = ({ acrossHosts, slots }: CommGroup): GroupState => ({
   bytes: 0,
 });
 
-function findingsOf(name: string, group: GroupState, topology: JobTopology, minBursts: number): Finding[] {
+export function findingsOf(
+  name: string,
+  group: GroupState,
+  topology: JobTopology,
+  { rnic_flap: { bursts: minBursts } }: DetectorParams,
+): Finding[] {
   const { lasting, bursts, began, acrossHosts } = group;
   if (lasting.episode)
     return [found(acrossHosts ? 'comm_slow' : 'nvlink_stall', lasting.episode, name, group, topology)];

@@ -91,8 +91,22 @@ export function addCollective(
   group.sums[member] = (group.sums[member] as number) + duration;
   if (member === 0) group.bytes += columns.bytes.number(i);
   const summed = columns.transfer_ns.number(i);
-  if (summed < 0) takeShortest(group, source, i, duration);
+  const phaseId = source.phaseIds[columns.phase.indices[i] as number] as number;
+  if (summed < 0) takeShortest(group, source, i, duration, phaseId);
   else if (member === 0) takeSum(group, source, i, summed);
+}
+
+/**
+ * Takes in one row of a send or receive. The two sides of a transfer have one number in their channel; the side that came
+ * last did not wait.
+ */
+export function addChannel(all: Collectives, source: JobBatch, i: number, slot: number, topology: JobTopology): void {
+  const { columns } = source.batch;
+  const index = columns.group.indices[i] as number;
+  if (!columns.group.values[index] || columns.seq.number(i) < 0) return;
+  const group = groupOf(all, source, index, slot, topology);
+  memberOf(group, slot);
+  takeShortest(group, source, i, columns.dur_ns.number(i), 0);
 }
 
 /** The communicator that a message's dictionary names so. */
@@ -139,9 +153,9 @@ function memberOf(group: Collecting, slot: number): number {
   return member;
 }
 
-function takeShortest(group: Collecting, source: JobBatch, i: number, duration: number): void {
+function takeShortest(group: Collecting, source: JobBatch, i: number, duration: number, phaseId: number): void {
   const { columns } = source.batch;
-  const key = columns.seq.number(i) * 4096 + (source.phaseIds[columns.phase.indices[i] as number] as number);
+  const key = columns.seq.number(i) * 4096 + phaseId;
   const place = placeOf(group, key);
   group.place = place;
   if (place === group.shortest.length) {
@@ -207,7 +221,9 @@ function takeSum(group: Collecting, source: JobBatch, i: number, transfer: numbe
 /** The row's size among those of the group; its bytes are those of all collectives that it sums. */
 function sizeIndex({ name, sizes }: Collecting, source: JobBatch, i: number): number {
   const { columns } = source.batch;
-  const op = columns.op.values[columns.op.indices[i] as number] || '';
+  const named = columns.op.values[columns.op.indices[i] as number] || '';
+  // Whichever side comes first.
+  const op = named === 'recv' ? 'send' : named;
   const bytes = Math.round(columns.bytes.number(i) / countOf(source, i));
   for (let at = sizes.length - 1; at >= 0; at--) {
     const size = sizes[at] as CommSize;

@@ -1,6 +1,6 @@
 import { type Int64, toBigInt } from '../../protocol/int64.js';
 import { KIND } from '../../protocol/vocabulary.js';
-import { addCollective, type Collectives, groupsOf, newCollectives } from './collectives.js';
+import { addChannel, addCollective, type Collectives, groupsOf, newCollectives } from './collectives.js';
 import { type IdleTotals, idleInside, newIdleTotals, noteIdle } from './idle.js';
 import {
   addCommBusy,
@@ -60,6 +60,7 @@ export function decompose(rows: StepRows, topology: JobTopology, ends: StepEnds,
     phases: byName(totals.phases, topology),
     commPhases: topology.phaseNames.names.filter((_, id) => totals.commPhases[id]),
     groups: groupsOf(totals.collectives, topology),
+    channels: groupsOf(totals.channels, topology),
   };
 }
 
@@ -84,6 +85,7 @@ interface Totals {
   /** By phase id. */
   commPhases: boolean[];
   collectives: Collectives;
+  channels: Collectives;
   gap: BySlot;
   stepTime: BySlot;
   tokens: BySlot;
@@ -111,6 +113,7 @@ function newTotals(n: number): Totals {
     phaseTokens: [],
     commPhases: [],
     collectives: newCollectives(),
+    channels: newCollectives(),
     gap: filled(n, Number.NaN),
     stepTime: filled(n, Number.NaN),
     tokens: filled(n, Number.NaN),
@@ -186,6 +189,8 @@ function addComm(
     ? source.blocking[op]
     : (topology.phaseTraits[phaseId] as number) & TRAIT.blocking;
   if (blocks) addCollective(totals.collectives, source, i, slot, topology);
+  else if (columns.op.values[op] === 'send' || columns.op.values[op] === 'recv')
+    addChannel(totals.channels, source, i, slot, topology);
 }
 
 function addCompute(totals: Totals, source: JobBatch, i: number, slot: number, phaseId: number, traits: number): void {

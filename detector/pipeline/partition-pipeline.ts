@@ -19,7 +19,7 @@ import { BUILT_IN_RULES, type RulesInForce } from '../rules/rules-in-force.js';
 import { JobPipeline, type JobState, newJobState } from './job-pipeline.js';
 
 /** Raised with every change of what a snapshot holds: an older one is not guessed at, its window is learnt anew. */
-const SNAPSHOT_VERSION = 10;
+const SNAPSHOT_VERSION = 11;
 
 /** What a pipeline goes on from. */
 export interface PipelineSnapshot {

@@ -77,6 +77,8 @@ export interface StepView {
   readonly commPhases: readonly string[];
   /** Blocking collectives, by communicator. */
   readonly groups: readonly CommGroup[];
+  /** Sends and receives between two ranks in one direction. */
+  readonly channels: readonly CommGroup[];
 }
 
 /** Own work of a slot in all classes; NaN where it sent nothing. */

@@ -96,9 +96,9 @@ function forgetOne(sizes: Map<string, KnownTransfer>): void {
 
 /**
  * Bus bandwidth in bytes a second, NCCL's measure: what each link carries, so that sizes and group sizes compare.
- * Factors as in nccl-tests (PERFORMANCE.md): 2(n-1)/n for all-reduce, (n-1)/n for gather, scatter and all-to-all.
+ * Factors as in nccl-tests (PERFORMANCE.md): 2(n-1)/n for all-reduce, (n-1)/n for gather, scatter and all-to-all, 1 for send.
  */
 export function busBandwidth(op: string, ranks: number, bytes: number, transferNs: number): number {
-  const factor = ((ranks - 1) / ranks) * (op === 'all_reduce' ? 2 : 1);
+  const factor = op === 'send' ? 1 : ((ranks - 1) / ranks) * (op === 'all_reduce' ? 2 : 1);
   return (bytes * factor * 1e9) / transferNs;
 }

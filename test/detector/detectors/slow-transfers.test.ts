@@ -91,3 +91,45 @@ describe('all-reduces of an engine whose steps are of ever new sizes', () => {
     );
   });
 });
+
+describe('transfers between two stages', () => {
+  const SLOW_FROM = 60;
+
+  /** Stage 0 computes and sends, stage 1 receives and computes; from a step on either takes so many times as long. */
+  function said(times: { transfer: number; compute: number }, hosts: readonly [string, string]): unknown[][] {
+    const phases = (step: number, rank: number): Phase[] => {
+      const compute = step < SLOW_FROM ? 10 : 10 * times.compute;
+      const transfer = step < SLOW_FROM ? 0.5 : 0.5 * times.transfer;
+      const channel = { group: 'pp 0->1', bytes: 2 ** 25 };
+      return rank === 0
+        ? [
+            { phase: 'forward', ms: compute },
+            { phase: 'send', ms: transfer, ...channel },
+          ]
+        : [
+            { phase: 'recv', ms: compute + transfer, ...channel },
+            { phase: 'forward', ms: 10 },
+          ];
+    };
+    const ranks = hosts.map((host, rank) => ({ rank, host, stage: rank, pp: rank }));
+    const spec = { ranks: 2, steps: 140, period: 40, phases, meta: { ranks, groups: { 'pp 0->1': [0, 1] } } };
+    return judge(trace(spec)).incidents.map(({ kind, subject, onset_step }) => [kind, subject.link, onset_step]);
+  }
+
+  it('are slow where the side that came last takes longer too', () => {
+    assert.deepEqual(said({ transfer: 10, compute: 1 }, ['node-0', 'node-0']), [['nvlink_stall', '0-1', SLOW_FROM]]);
+    assert.deepEqual(said({ transfer: 10, compute: 1 }, ['node-0', 'node-1']), [['comm_slow', null, SLOW_FROM]]);
+  });
+
+  it('are not where they cost next to nothing', () => {
+    assert.deepEqual(said({ transfer: 1.6, compute: 1 }, ['node-0', 'node-0']), []);
+  });
+
+  it('are not where the stage before takes longer to have something to send', () => {
+    const found = said({ transfer: 1, compute: 1.5 }, ['node-0', 'node-0']);
+    assert.deepEqual(
+      found.map(([kind]) => kind),
+      ['straggler'],
+    );
+  });
+});
