@@ -3,8 +3,8 @@ import { newRing, pushRing, type Ring, ringValues } from './ring.js';
 import { median } from './statistics.js';
 
 /**
- * Transfer time of one collective by communicator and, the last seen last, operation and message size (CommSize.key), from
- * steps without trouble. Plain data.
+ * Transfer time of one collective by communicator, operation and message size (CommSize.key), from steps without trouble.
+ * Plain data.
  */
 export type TransferPast = Map<string, Map<string, KnownTransfer>>;
 
@@ -59,10 +59,11 @@ export function usualSpread(past: TransferPast, group: CommGroup, { key }: CommS
 export function learnTransfer(past: TransferPast, { name }: CommGroup, size: CommSize, step: number): void {
   let sizes = past.get(name);
   if (!sizes) past.set(name, (sizes = new Map()));
-  const known = sizes.get(size.key) ?? newTransfer(size);
-  sizes.delete(size.key);
-  sizes.set(size.key, known);
-  if (sizes.size > MAX_SIZES) forgetOne(sizes);
+  let known = sizes.get(size.key);
+  if (!known) {
+    if (sizes.size === MAX_SIZES) forgetOne(sizes);
+    sizes.set(size.key, (known = newTransfer(size)));
+  }
   known.step = step;
   pushRing(known.ring, size.transfer / size.count);
   if (known.ring.count < KNOWN_AT || known.ring.count - known.renewedAt < RENEW_EVERY) return;
@@ -84,14 +85,9 @@ const newTransfer = ({ op, bytes }: CommSize): KnownTransfer => ({
 
 /** The one seen longest ago, of those seen too rarely if there are any. */
 function forgetOne(sizes: Map<string, KnownTransfer>): void {
-  let oldest: string | undefined;
-  for (const [key, { usual }] of sizes) {
-    oldest ??= key;
-    if (!Number.isNaN(usual)) continue;
-    oldest = key;
-    break;
-  }
-  sizes.delete(oldest as string);
+  const rare = [...sizes].filter(([, { usual }]) => Number.isNaN(usual));
+  const [oldest] = (rare.length > 0 ? rare : [...sizes]).reduce((a, b) => (b[1].step < a[1].step ? b : a));
+  sizes.delete(oldest);
 }
 
 /**
