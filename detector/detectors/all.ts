@@ -115,8 +115,11 @@ export function explained(all: readonly Finding[], ranksOf: (group: string) => r
   const unusable = findings.filter(({ kind }) => kind === 'data_quality');
   if (unusable.length > 0) return unusable;
   const late = findings.some(({ kind, cause }) => kind === 'straggler' && cause === 'host');
-  const found = findings.filter(({ kind, key }) => EXPLAIN_DRIFT.has(kind) && !key.startsWith(SLOW_RANK));
-  const channelsOnly = found.every(({ key }) => key.startsWith(CHANNEL));
+  const isChannel = ({ key }: Finding): boolean => key.startsWith(CHANNEL);
+  const others = findings.filter((finding) => !isChannel(finding) && !finding.key.startsWith(SLOW_RANK));
+  const found = others.some(({ kind }) => EXPLAIN_DRIFT.has(kind));
+  const channelsTell = !found && others.every(({ kind }) => kind !== 'stage_imbalance');
+  const drift = found || (channelsTell && findings.some(isChannel));
   const straggling = new Set(
     findings.flatMap(({ kind, key, subject }) =>
       kind === 'straggler' && !key.startsWith(SLOW_RANK) ? subject.ranks : [],
@@ -128,9 +131,8 @@ export function explained(all: readonly Finding[], ranksOf: (group: string) => r
   );
   return findings.filter((finding) => {
     const { kind, key, cause, subject } = finding;
-    if (kind === 'step_drift') return found.length === 0;
-    if (key.startsWith(CHANNEL))
-      return channelsOnly && !findings.some(({ kind: other }) => other === 'stage_imbalance');
+    if (kind === 'step_drift') return !drift;
+    if (isChannel(finding)) return channelsTell;
     if (subject.group && isCrowded(finding, findings, ranksOf(subject.group))) return false;
     if (key === 'rotating') return !late;
     if (key.startsWith(SLOW_RANK)) return !subject.ranks.some((rank) => straggling.has(rank));

@@ -18,6 +18,7 @@ export const slowChannels: Detector<TransferState> = {
   step,
 };
 
+/** As for groups that are compared with others (uneven-bandwidth), and for a rank that others wait for (straggler). */
 const LEAST = { ratio: 1.5, min_effect: 0.02 };
 /** Keys of its findings. */
 export const CHANNEL = 'channel=';

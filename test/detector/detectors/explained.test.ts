@@ -46,3 +46,22 @@ describe('slow transfers of a group in which a rank computes longer', () => {
       assert.deepEqual(kept(group, facts), ['nvlink_stall', 'straggler']);
   });
 });
+
+describe('slow sends and receives', () => {
+  const channel = finding('nvlink_stall', 'channel=pp 0->1', { group: 'pp 0->1' });
+  const drift = finding('step_drift', 'job', {});
+  const kept = (...others: Finding[]): string[] =>
+    explained([channel, drift, ...others], () => []).map(({ kind }) => kind);
+
+  it('say why steps became longer where nothing else does', () => {
+    assert.deepEqual(kept(), ['nvlink_stall']);
+  });
+
+  it('may hold the waits for what else was found', () => {
+    assert.deepEqual(kept(finding('straggler', 'rank=1', { ranks: [1] })), ['straggler']);
+  });
+
+  it('leave the drift to be told beside a heavy stage, which is none', () => {
+    assert.deepEqual(kept(finding('stage_imbalance', 'stage=1', { stage: 1 })), ['step_drift', 'stage_imbalance']);
+  });
+});
